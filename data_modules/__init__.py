@@ -1,0 +1,1 @@
+"""Lightning data modules: how recordings reach training."""

@@ -1,0 +1,1 @@
+"""Lightning modules: the recorder (predict) and the bank of estimators (fit)."""
