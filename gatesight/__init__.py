@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from gatesight.budget import allocate
 from gatesight.errors import GateSightError
 from gatesight.layout import HybridLayout
+from gatesight.selection import select
 
-__all__ = ["GateSightError", "HybridLayout"]
+__all__ = ["GateSightError", "HybridLayout", "allocate", "select"]
 __version__ = "0.1.0"

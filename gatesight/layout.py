@@ -98,7 +98,8 @@ class HybridLayout:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> HybridLayout:
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        return cls(**fields)
 
 
 def _text_config(config: Any) -> dict[str, Any]:

@@ -45,7 +45,7 @@ ARRAYS: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class RecordedDocument:
-    """What is kept of one document. Arrays are read-only when they come from disk."""
+    """What is kept of one document."""
 
     doc_id: str
     corpus: str
@@ -246,7 +246,7 @@ class Recording(Sequence[RecordedDocument]):
             GateSightError: the shard is corrupt.
         """
         shard, row = self._rows[index]
-        scalars = {"doc_id": self.doc_ids, "corpus": self.corpora, "prefix": self.prefixes}
+        scalars: dict[str, list[Any]] = {"doc_id": self.doc_ids, "corpus": self.corpora, "prefix": self.prefixes}
         arrays = [name for name in columns if name in ARRAYS]
         try:
             table = self._open(shard).read_row_group(row, columns=arrays, use_threads=False)
