@@ -11,18 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatesight import GateSightError, HybridLayout
-
-SMALL = {
-    "num_hidden_layers": 8,
-    "hidden_size": 64,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 32,
-    "linear_num_key_heads": 2,
-    "linear_num_value_heads": 6,
-    "linear_key_head_dim": 16,
-    "linear_value_head_dim": 8,
-}
+from tests.models import SMALL
 
 
 @pytest.mark.parametrize("name", ["Qwen3NextConfig", "Qwen3_5TextConfig", "Qwen3_5MoeTextConfig"])

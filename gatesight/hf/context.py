@@ -1,0 +1,56 @@
+"""A context that is prefilled and compacted once and then answers any number of questions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from transformers import DynamicCache, PreTrainedModel
+
+from gatesight.hf.compaction import compact, compacted_attention, fork
+from gatesight.layout import HybridLayout
+from gatesight.transformers import cache_argument
+
+
+class CompactedContext:
+    """The cache of a context, in which each question starts afresh.
+
+    Args:
+        model: a GDN/attention hybrid.
+        input_ids: ``[n]`` or ``[1, n]``, the context without any question.
+    """
+
+    def __init__(self, model: PreTrainedModel, input_ids: torch.Tensor) -> None:
+        self.model = model
+        self.layout = HybridLayout.from_config(model.config)
+        self.input_ids = input_ids.reshape(1, -1).to(model.device)
+        self.cache = DynamicCache(config=model.config)
+        with torch.inference_mode():
+            model(self.input_ids, **{cache_argument(model): self.cache}, use_cache=True, logits_to_keep=1)
+
+    def compact(self, keep: Sequence[torch.Tensor]) -> None:
+        """Evict all but the keep sets (``L`` tensors ``[H, K_l]``); see :func:`gatesight.hf.compact`."""
+        compact(self.cache, keep, self.layout)
+
+    @property
+    def kv_bytes(self) -> int:
+        """Bytes of the KV entries that are left, over all attention layers."""
+        layers = [self.cache.layers[i] for i in self.layout.attention_layers]
+        return sum(x.nbytes for layer in layers for x in (layer.keys, layer.values))
+
+    def generate(self, question_ids: torch.Tensor, **options: Any) -> torch.Tensor:
+        """Answer questions of equal length: ``[b, q]`` token ids → ``[b, new]`` token ids.
+
+        Options are those of ``model.generate``. Questions do not see each other, whatever their order.
+        """
+        questions = question_ids.reshape(-1, question_ids.shape[-1]).to(self.model.device)
+        prompt = torch.cat([self.input_ids.expand(len(questions), -1), questions], dim=1)
+        with compacted_attention(self.model):
+            output = self.model.generate(
+                prompt,
+                attention_mask=torch.ones_like(prompt),  # or generate would take pad ids inside a context for padding
+                **{cache_argument(self.model): fork(self.cache, len(questions))},
+                **options,
+            )
+        return output[:, prompt.shape[1] :]
