@@ -256,6 +256,15 @@ class Recording(Sequence[RecordedDocument]):
             raise self._corrupt(shard, error) from error
         return {name: scalars[name][index] if name in scalars else values[name] for name in columns}
 
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever a shard is written anew; what was computed from the recording can be cached under it."""
+        return repr([self._fs.ukey(f"{self._root}/{shard}") for shard in self._shards])
+
+    def shard_of(self, index: int) -> str:
+        """Name of the shard that holds document ``index``."""
+        return self._rows[index][0]
+
     def _find_shards(self) -> list[str]:
         found: dict[str, re.Match[str]] = {}
         if self._fs.isdir(self._root):

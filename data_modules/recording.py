@@ -1,0 +1,222 @@
+"""A recording as training data: 500 drawn entries of each document an epoch, all entries of a document in evaluation."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from lightning import LightningDataModule
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from gatesight.errors import GateSightError
+from gatesight.features import age_features
+from gatesight.folds import LOCO, NONE, plan_folds
+from gatesight.layout import HybridLayout
+from gatesight.recording.store import Recording
+from gatesight.statistics import RecordingStatistics, corpora_of, recording_statistics
+
+
+class Batch(NamedTuple):
+    """Drawn entries of some documents."""
+
+    signals: torch.Tensor
+    """``[rows, G, V, 3]`` float32."""
+    age: torch.Tensor
+    """``[rows, 3]`` float32."""
+    label: torch.Tensor
+    """``[L, H, rows]`` float32: U over its maximum over the document's entries."""
+    corpus: torch.Tensor
+    """``[rows]`` int64."""
+
+
+class Document(NamedTuple):
+    """All entries of a document, prefix included."""
+
+    signals: torch.Tensor
+    """``[n, G, V, 3]`` float32."""
+    utility: torch.Tensor
+    """``[L, H, n]`` float32, raw U."""
+    prefix: int
+    corpus: int
+
+
+class RecordingDataModule(LightningDataModule):
+    """Opens a recording and serves it to training and evaluation.
+
+    What is drawn depends on (seed, epoch, document id) and on nothing else: not on workers, ranks, resuming or order.
+
+    Args:
+        recording: folder or fsspec URL of a recording.
+        model: name of the model, for messages.
+        fold: ``loco``, ``none`` or the corpus to hold out.
+        seed: seed of the draws.
+        positions: entries drawn from a document an epoch.
+        batch_size: documents of an optimiser step, over all ranks together.
+        num_workers: processes that read ahead.
+
+    Raises:
+        GateSightError: there is no intact recording, no such fold, or a document without entries behind its prefix.
+    """
+
+    def __init__(
+        self,
+        recording: str,
+        model: str = "tiny",
+        fold: str = LOCO,
+        seed: int = 0,
+        positions: int = 500,
+        batch_size: int = 4,
+        num_workers: int = 0,
+    ) -> None:
+        super().__init__()
+        self.recording = _open(recording, model)
+        self.seed, self.positions, self.batch_size, self.num_workers = seed, positions, batch_size, num_workers
+        self.corpora = corpora_of(self.recording)
+        self.folds = plan_folds(fold, self.corpora)
+        corpus = [self.corpora.index(name) for name in self.recording.corpora]
+        trained = [i for i, c in enumerate(corpus) if any(self.corpora[c] != held_out for held_out in self.folds)]
+        tested = [i for i, c in enumerate(corpus) if NONE in self.folds or self.corpora[c] in self.folds]
+        self.train_set = DrawnDocuments(self.recording, corpus, trained, seed, positions)
+        self.test_set = WholeDocuments(self.recording, corpus, tested)
+
+    @property
+    def layout(self) -> HybridLayout:
+        return self.recording.layout
+
+    @cached_property
+    def statistics(self) -> RecordingStatistics:
+        """Gathered in one pass over the recording when first asked for, or read from the cache beside it."""
+        return recording_statistics(self.recording)
+
+    def prepare_data(self) -> None:
+        _ = self.statistics  # by one process, which fills the cache for the others
+
+    def train_dataloader(self) -> DataLoader:
+        # Lightning iterates once before it tells the sampler its epoch: a resumed run must start at the right one.
+        epoch, rank, world = (
+            (self.trainer.current_epoch, self.trainer.global_rank, self.trainer.world_size)
+            if self.trainer
+            else (0, 0, 1)
+        )
+        sampler = EpochBatches(len(self.train_set), self.batch_size, self.seed, epoch, rank, world)
+        return DataLoader(self.train_set, batch_size=None, sampler=sampler, num_workers=self.num_workers)
+
+    def val_dataloader(self) -> DataLoader:
+        rank, world = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
+        own = range(rank, len(self.test_set), world)  # each document once, whatever the number of ranks
+        return DataLoader(self.test_set, batch_size=None, sampler=own, num_workers=self.num_workers)
+
+    def test_dataloader(self) -> DataLoader:
+        return self.val_dataloader()
+
+
+class DrawnDocuments(Dataset[Batch]):
+    """Batches by key ``(epoch, documents)``: the entries that the epoch draws from these documents."""
+
+    def __init__(self, recording: Recording, corpus: list[int], members: list[int], seed: int, positions: int) -> None:
+        self.recording, self.corpus, self.members = recording, corpus, members
+        self.seed, self.positions = seed, positions
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __getitem__(self, key: tuple[int, tuple[int, ...]]) -> Batch:
+        epoch, documents = key
+        layout = self.recording.layout
+        signals = [torch.empty(0, len(layout.gdn_layers), layout.value_heads, 3)]
+        age = [torch.empty(0, 3)]
+        label = [torch.empty(len(layout.attention_layers), layout.kv_heads, 0)]
+        corpus = [torch.empty(0, dtype=torch.int64)]
+        for index in (self.members[d] for d in documents):
+            n, prefix = self.recording.lengths[index], self.recording.prefixes[index]
+            rows = draw(self.seed, epoch, self.recording.doc_ids[index], prefix, n, self.positions)
+            columns = self.recording.read(index, ["signals", "utility"])
+            utility = columns["utility"]
+            largest = utility[prefix:].max(0)  # [L, H]; where no entry has any utility all labels are 0
+            drawn = utility[rows] / np.where(largest > 0, largest, 1)
+            signals.append(torch.from_numpy(columns["signals"][rows].astype(np.float32)))
+            age.append(age_features(torch.from_numpy(rows), n))
+            label.append(torch.from_numpy(drawn).permute(1, 2, 0))
+            corpus.append(torch.full((len(rows),), self.corpus[index]))
+        return Batch(torch.cat(signals), torch.cat(age), torch.cat(label, dim=-1), torch.cat(corpus))
+
+
+class WholeDocuments(Dataset[Document]):
+    """Documents with all their entries."""
+
+    def __init__(self, recording: Recording, corpus: list[int], members: list[int]) -> None:
+        self.recording, self.corpus, self.members = recording, corpus, members
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __getitem__(self, key: int) -> Document:
+        index = self.members[key]
+        columns = self.recording.read(index, ["signals", "utility"])
+        return Document(
+            torch.from_numpy(columns["signals"].astype(np.float32)),
+            torch.from_numpy(columns["utility"].copy()).permute(1, 2, 0).contiguous(),
+            self.recording.prefixes[index],
+            self.corpus[index],
+        )
+
+
+class EpochBatches(Sampler[tuple[int, tuple[int, ...]]]):
+    """Keys of an epoch's batches: all documents in an order drawn from (seed, epoch), cut into global batches.
+
+    Every rank takes its share of every batch, maybe none of the last one, so that all ranks take the same steps.
+    """
+
+    def __init__(
+        self, documents: int, batch_size: int, seed: int, epoch: int = 0, rank: int = 0, world: int = 1
+    ) -> None:
+        self.documents, self.batch_size, self.seed = documents, batch_size, seed
+        self.epoch, self.rank, self.world = epoch, rank, world
+
+    def set_epoch(self, epoch: int) -> None:
+        """Called by Lightning at the start of every epoch."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return -(-self.documents // self.batch_size)
+
+    def __iter__(self) -> Iterator[tuple[int, tuple[int, ...]]]:
+        order = np.argsort(_random(f"{self.seed}/{self.epoch}").random_raw(self.documents), kind="stable")
+        for start in range(0, self.documents, self.batch_size):
+            batch = order[start : start + self.batch_size]
+            yield self.epoch, tuple(batch[self.rank :: self.world].tolist())
+
+
+def draw(seed: int, epoch: int, doc_id: str, prefix: int, n: int, count: int) -> np.ndarray:
+    """Up to ``count`` distinct positions in ``[prefix, n)``, ascending, int64; the same everywhere and for ever."""
+    keys = _random(f"{seed}/{epoch}/{doc_id}").random_raw(n - prefix)
+    return np.sort(np.argsort(keys, kind="stable")[:count]) + prefix
+
+
+def _random(key: str) -> np.random.Philox:
+    """A counter-based generator, whose raw stream is fixed by definition, keyed by a hash."""
+    return np.random.Philox(key=int.from_bytes(hashlib.sha256(key.encode()).digest()[:16], "little"))
+
+
+def _open(location: str, model: str) -> Recording:
+    try:
+        recording = Recording(location)
+    except GateSightError as error:
+        if not str(error).startswith("no recording"):
+            raise
+        raise GateSightError(
+            f"no recording of model '{model}' at '{location}': make one with `python record.py model={model}`."
+        ) from None
+    if not len(recording):
+        raise GateSightError(f"the recording at '{location}' holds no document: run the record command again.")
+    for doc_id, n, prefix in zip(recording.doc_ids, recording.lengths, recording.prefixes, strict=True):
+        if n <= prefix:
+            raise GateSightError(
+                f"document '{doc_id}' in '{location}' has {n} tokens, all of them in its prefix of {prefix}: nothing is left to train on; "
+                "record it anew with longer documents."
+            )
+    return recording

@@ -1,0 +1,51 @@
+"""What the entry points share: an error is one sentence, the console is calm, every run folder has its own name."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import warnings
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+from uuid import uuid4
+
+import rich
+from omegaconf import OmegaConf
+from rich.markup import escape
+
+from gatesight.errors import GateSightError
+
+OmegaConf.register_new_resolver("run_id", lambda: uuid4().hex[:6], use_cache=True, replace=True)
+
+
+def entry_point(main: Callable[..., Any]) -> Callable[..., Any]:
+    """Print a :class:`GateSightError` as its sentence and leave with code 1, without a traceback."""
+
+    @wraps(main)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        _calm()
+        try:
+            return main(*args, **kwargs)
+        except Exception as error:
+            known = _known(error)
+            if known is None:
+                raise
+            rich.print(f"[bold red]error:[/bold red] {escape(str(known))}", file=sys.stderr)
+            sys.exit(1)
+
+    return run
+
+
+def _known(error: BaseException | None) -> GateSightError | None:
+    """The user's error behind an exception: Hydra wraps what a constructor raises."""
+    while error is not None and not isinstance(error, GateSightError):
+        error = error.__cause__
+    return error
+
+
+def _calm() -> None:
+    """Keep Lightning's device reports and tuning tips out of the console; warnings of ours and of torch stay."""
+    for name in ("lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+        warnings.filterwarnings("ignore", module=name)
