@@ -24,7 +24,6 @@ def entry_point(main: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(main)
     def run(*args: Any, **kwargs: Any) -> Any:
-        _calm()
         try:
             return main(*args, **kwargs)
         except Exception as error:
@@ -49,3 +48,6 @@ def _calm() -> None:
     for name in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
         warnings.filterwarnings("ignore", module=name)
+
+
+_calm()  # at import, since the processes that a launcher spawns import the entry point anew, but do not run it

@@ -24,16 +24,17 @@ def write_magnitude(v: torch.Tensor) -> torch.Tensor:
     return v.float().norm(dim=-1)
 
 
-def convolved(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    """The short causal depthwise convolution and SiLU of a GDN layer, from the start of a sequence.
+def convolved(x: torch.Tensor, before: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    """The short causal depthwise convolution and SiLU of a GDN layer.
 
     Args:
         x: ``[B, n, channels]`` projected inputs.
+        before: ``[B, kernel - 1, channels]`` the inputs before them, zeros at the start of a sequence.
         weight: ``[channels, 1, kernel]``.
         bias: ``[channels]`` or None.
 
     Returns:
         ``[B, n, channels]`` in the dtype of ``x``.
     """
-    padded = nn.functional.pad(x.transpose(1, 2), (weight.shape[-1] - 1, 0))
-    return nn.functional.silu(nn.functional.conv1d(padded, weight, bias, groups=len(weight))).transpose(1, 2)
+    inputs = torch.cat([before, x], dim=1).transpose(1, 2)
+    return nn.functional.silu(nn.functional.conv1d(inputs, weight, bias, groups=len(weight))).transpose(1, 2)

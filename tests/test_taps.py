@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from transformers import DynamicCache
 
 from gatesight import GateSightError, HybridLayout
 from gatesight.recording.taps import tapped_attention, tapped_prefill
+from gatesight.transformers import cache_argument
 from tests.models import FAMILY, random_model
 
 
@@ -43,13 +45,28 @@ def test_signals_are_what_the_delta_rule_received(kind: str, dtype: torch.dtype)
     with witness(model) as calls, tapped_prefill(model) as taps:
         model(ids, use_cache=False)
     layout = HybridLayout.from_config(model.config)
-    assert list(taps.signals) == list(layout.gdn_layers)
+    assert taps.signals().shape == (37, len(layout.gdn_layers), layout.value_heads, 3)
+    assert taps.gate().shape == (37, len(layout.attention_layers), layout.query_heads)
     rounding = 1e-6 if dtype == torch.float32 else 5e-3  # the model's own sigmoid is in bfloat16, ours in float32
-    for signals, call in zip(taps.signals.values(), calls, strict=True):
-        assert signals.shape == (37, layout.value_heads, 3)
+    for signals, call in zip(taps.signals().unbind(1), calls, strict=True):
         torch.testing.assert_close(signals[..., 0], call["beta"][0].float(), rtol=rounding, atol=rounding)
         torch.testing.assert_close(signals[..., 1], call["g"][0].float(), rtol=1e-6, atol=1e-6)
         torch.testing.assert_close(signals[..., 2], call["v"][0].float().norm(dim=-1), rtol=1e-5, atol=1e-6)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", FAMILY)
+def test_chunks_give_what_the_whole_gives(kind: str) -> None:
+    model = random_model(kind)
+    ids = torch.randint(0, 128, (1, 30))
+    with tapped_prefill(model) as whole:
+        model(ids)
+    cache = DynamicCache(config=model.config)
+    with tapped_prefill(model) as taps:
+        for chunk in ids.split([11, 1, 2, 1, 15], dim=1):
+            model(chunk, **{cache_argument(model): cache})
+    torch.testing.assert_close(taps.signals(), whole.signals(), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(taps.gate(), whole.gate(), rtol=1e-4, atol=1e-5)
 
 
 @torch.no_grad()

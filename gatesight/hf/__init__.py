@@ -1,6 +1,6 @@
 """Serving on transformers: evict from a prefilled cache and answer questions against what is left."""
 
-from gatesight.hf.compaction import compact, fork
+from gatesight.hf.compaction import compact
 from gatesight.hf.context import CompactedContext
 
-__all__ = ["CompactedContext", "compact", "fork"]
+__all__ = ["CompactedContext", "compact"]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from transformers import Cache, PreTrainedModel
-from transformers.cache_utils import DynamicLayer, LinearAttentionCacheLayerMixin
+from transformers.cache_utils import DynamicLayer
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -63,20 +62,6 @@ def compact(cache: Cache, keep: Sequence[torch.Tensor], layout: HybridLayout) ->
         index = positions.to(layer.keys.device)[None, :, :, None]
         keys, values = (x.gather(2, index.expand(-1, -1, -1, x.shape[-1])) for x in (layer.keys, layer.values))
         cache.layers[i] = CompactedLayer(keys, values, evicted=layer.keys.shape[2] - positions.shape[1])
-
-
-def fork(cache: Cache, sequences: int = 1) -> Cache:
-    """An independent continuation of ``cache`` for ``sequences`` questions; the original stays as it is.
-
-    KV entries are shared until the fork grows (growing makes new tensors); recurrent states are written in place and copied.
-    """
-    child = copy.copy(cache)
-    child.layers = [
-        copy.deepcopy(x) if isinstance(x, LinearAttentionCacheLayerMixin) else copy.copy(x) for x in cache.layers
-    ]
-    if sequences > 1:
-        child.reorder_cache(torch.zeros(sequences, dtype=torch.long))
-    return child
 
 
 @contextmanager

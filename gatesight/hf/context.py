@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from transformers import DynamicCache, PreTrainedModel
 
-from gatesight.hf.compaction import compact, compacted_attention, fork
+from gatesight.hf.compaction import compact, compacted_attention
 from gatesight.layout import HybridLayout
-from gatesight.transformers import cache_argument
+from gatesight.transformers import cache_argument, fork
 
 
 class CompactedContext:

@@ -7,6 +7,7 @@ are module globals, out of reach of hooks; attention layers through transformers
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,12 +30,20 @@ _SINK = "_gatesight_sink"
 
 @dataclass
 class PrefillTaps:
-    """What a prefill of one sequence of n tokens leaves, by absolute layer index; float32."""
+    """What a prefill of one sequence leaves, chunk by chunk, by absolute layer index; float32."""
 
-    signals: dict[int, torch.Tensor] = field(default_factory=dict)
-    """``[n, V, 3]`` of every GDN layer: β, g, ‖v‖."""
-    gate: dict[int, torch.Tensor] = field(default_factory=dict)
-    """``[n, Q]`` of every attention layer: sigmoid output gate, mean over channels."""
+    chunks: dict[int, list[torch.Tensor]] = field(default_factory=lambda: defaultdict(list))
+    """``[chunk, V, 3]`` β, g, ‖v‖ of every GDN layer."""
+    gates: dict[int, list[torch.Tensor]] = field(default_factory=lambda: defaultdict(list))
+    """``[chunk, Q]`` sigmoid output gate of every attention layer, mean over channels."""
+
+    def signals(self) -> torch.Tensor:
+        """``[n, G, V, 3]``"""
+        return torch.stack([torch.cat(self.chunks[layer]).cpu() for layer in sorted(self.chunks)], dim=1)
+
+    def gate(self) -> torch.Tensor:
+        """``[n, L, Q]``"""
+        return torch.stack([torch.cat(self.gates[layer]).cpu() for layer in sorted(self.gates)], dim=1)
 
 
 @dataclass(frozen=True)
@@ -70,7 +79,7 @@ def decoder_layers(model: nn.Module) -> nn.ModuleList:
 
 @contextmanager
 def tapped_prefill(model: PreTrainedModel) -> Iterator[PrefillTaps]:
-    """Read signals and output gates of a prefill within the block; one sequence, unpadded, from its start.
+    """Read signals and output gates of a prefill within the block: one sequence, unpadded, from its start, in any chunks.
 
     Raises:
         GateSightError: the model is no GDN/attention hybrid, or its layers are not built as the family's are.
@@ -80,9 +89,9 @@ def tapped_prefill(model: PreTrainedModel) -> Iterator[PrefillTaps]:
     handles: list[Any] = []
     try:
         for index in layout.gdn_layers:
-            handles += _tap_gdn(layers[index].linear_attn, index, taps.signals)
+            handles += _tap_gdn(layers[index].linear_attn, index, taps.chunks[index])
         for index in layout.attention_layers:
-            handles.append(_tap_gate(layers[index].self_attn, index, layout, taps.gate))
+            handles.append(_tap_gate(layers[index].self_attn, index, layout, taps.gates[index]))
         yield taps
     finally:
         for handle in handles:
@@ -108,29 +117,39 @@ def tapped_attention(model: PreTrainedModel) -> Iterator[dict[int, AttentionCall
             delattr(module, _SINK)
 
 
-def _tap_gdn(gdn: Any, index: int, sink: dict[int, torch.Tensor]) -> list[Any]:
-    """Hooks that put the layer's signals into ``sink`` as soon as all its projections have run."""
-    if not all(hasattr(gdn, name) for name in ("A_log", "dt_bias", "conv1d", "key_dim", "num_v_heads")):
+def _tap_gdn(gdn: Any, index: int, sink: list[torch.Tensor]) -> list[Any]:
+    """Hooks that add a chunk's signals to ``sink`` as soon as all projections of the layer have run."""
+    if not all(hasattr(gdn, name) for name in ("A_log", "dt_bias", "conv1d", "key_dim", "value_dim", "num_v_heads")):
         raise GateSightError(
             f"layer {index} ({type(gdn).__name__}) is not built like a Gated DeltaNet layer of the family."
         )
     fused = hasattr(gdn, "in_proj_qkvz")
     names = ("in_proj_qkvz", "in_proj_ba") if fused else ("in_proj_qkv", "in_proj_b", "in_proj_a")
     outputs: dict[str, torch.Tensor] = {}
+    weight, bias = gdn.conv1d.weight[2 * gdn.key_dim :], gdn.conv1d.bias
+    before = torch.zeros(1, weight.shape[-1] - 1, gdn.value_dim)  # the values at the end of the chunk before
 
-    def hook(name: str) -> Callable[..., None]:
-        def collect(_: nn.Module, __: Any, output: torch.Tensor) -> None:
+    def add_chunk() -> None:
+        nonlocal before
+        projected = [outputs.pop(name) for name in names]
+        x, b, a = _split_fused(gdn, *projected) if fused else (projected[0][..., 2 * gdn.key_dim :], *projected[1:])
+        if len(x) != 1:
+            raise GateSightError(f"a batch of {len(x)} was prefilled: record one document at a time, without padding.")
+        before = before.to(x)
+        v = convolved(x, before, weight, None if bias is None else bias[2 * gdn.key_dim :])
+        before = torch.cat([before, x], dim=1)[:, -before.shape[1] :]
+        magnitude = write_magnitude(v.unflatten(-1, (gdn.num_v_heads, -1)))
+        sink.append(torch.stack([write_gate(b), log_decay(a, gdn.A_log, gdn.dt_bias), magnitude], dim=-1)[0])
+
+    def collect(name: str) -> Callable[..., None]:
+        def hook(_: nn.Module, __: Any, output: torch.Tensor) -> None:
             outputs[name] = output
             if len(outputs) == len(names):
-                projected = [outputs.pop(n) for n in names]
-                v, b, a = (
-                    _split_fused(gdn, *projected) if fused else (projected[0][..., 2 * gdn.key_dim :], *projected[1:])
-                )
-                sink[index] = _signals(gdn, v, b, a)
+                add_chunk()
 
-        return collect
+        return hook
 
-    return [getattr(gdn, name).register_forward_hook(hook(name)) for name in names]
+    return [getattr(gdn, name).register_forward_hook(collect(name)) for name in names]
 
 
 def _split_fused(gdn: Any, qkvz: torch.Tensor, ba: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -139,30 +158,19 @@ def _split_fused(gdn: Any, qkvz: torch.Tensor, ba: torch.Tensor) -> tuple[torch.
     return v.flatten(2), b, a
 
 
-def _signals(gdn: Any, v: torch.Tensor, b: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
-    if len(v) != 1:
-        raise GateSightError(
-            f"a batch of {len(v)} sequences was prefilled: record one document at a time, without padding."
-        )
-    bias = gdn.conv1d.bias
-    v = convolved(v, gdn.conv1d.weight[2 * gdn.key_dim :], None if bias is None else bias[2 * gdn.key_dim :])
-    magnitude = write_magnitude(v.unflatten(-1, (gdn.num_v_heads, -1)))
-    return torch.stack([write_gate(b), log_decay(a, gdn.A_log, gdn.dt_bias), magnitude], dim=-1)[0]
-
-
-def _tap_gate(attention: Any, index: int, layout: HybridLayout, sink: dict[int, torch.Tensor]) -> Any:
+def _tap_gate(attention: Any, index: int, layout: HybridLayout, sink: list[torch.Tensor]) -> Any:
     """A hook on the query projection, which holds [query | gate] for each head."""
     width = layout.query_heads * layout.head_dim * 2
     if attention.q_proj.out_features != width:
         raise GateSightError(
-            f"layer {index} has no attention output gate (q_proj is not {width} wide): budgets need it."
+            f"layer {index} has no attention output gate (q_proj is not {width} wide), which budgets need."
         )
 
-    def collect(_: nn.Module, __: Any, output: torch.Tensor) -> None:
+    def hook(_: nn.Module, __: Any, output: torch.Tensor) -> None:
         gate = output.unflatten(-1, (layout.query_heads, 2, layout.head_dim))[0, ..., 1, :]
-        sink[index] = gate.float().sigmoid().mean(-1)
+        sink.append(gate.float().sigmoid().mean(-1))
 
-    return attention.q_proj.register_forward_hook(collect)
+    return attention.q_proj.register_forward_hook(hook)
 
 
 def _attend(
