@@ -30,6 +30,7 @@ def by_corpus(results: dict[str, Any]) -> Figure:
     for method in methods:
         values = [100 * methods[method]["by_corpus"]["overlap_at_10"][corpus] for corpus in corpora]
         axes.scatter(values, range(len(corpora)), **_dots(method))
+    axes.axvline(10, color="#999999", lw=1, ls=(0, (2, 3)), label="chance")
     axes.set_yticks(range(len(corpora)), [corpus.replace("_", " ") for corpus in corpora])
     axes.set_ylim(len(corpora) - 0.5, -0.5)
     axes.set_xlim(left=0)
@@ -47,6 +48,7 @@ def by_layer(results: dict[str, Any]) -> Figure:
     for method in methods:
         values = [100 * methods[method]["by_layer"]["overlap_at_10"][layer] for layer in layers]
         axes.plot(range(len(layers)), values, **_line(method))
+    axes.axhline(10, color="#999999", lw=1, ls=(0, (2, 3)), label="chance")
     axes.set_xticks(range(len(layers)), layers)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("attention layer")
@@ -106,7 +108,7 @@ def _finish(figure: Figure, axes: Axes) -> Figure:
     axes.tick_params(labelsize=STYLE["size"], colors=STYLE["ink"])
     figure.legend(
         loc="outside lower center",
-        ncols=len(METHODS),
+        ncols=len(METHODS) + 1,
         frameon=False,
         fontsize=STYLE["size"],
         handletextpad=0.4,
