@@ -12,9 +12,10 @@ from callbacks.progress import Progress
 from callbacks.recording_writer import RecordingWriter
 from data_modules.text import TextDataModule
 from gatesight.cli import entry_point
+from gatesight.errors import GateSightError
 from gatesight.recording.corpora import Choice, choose
 from gatesight.recording.plan import RecordingPlan
-from gatesight.recording.provenance import make_manifest
+from gatesight.recording.provenance import describe_model, make_manifest
 from models.recorder_module import RecorderModule
 
 
@@ -29,9 +30,13 @@ def choose_documents(cfg: DictConfig) -> Choice:
 
 def record(cfg: DictConfig) -> None:
     """Record what is not recorded yet."""
+    for key in ("continuations", "tokens", "workers"):
+        if cfg[key] < 1:
+            raise GateSightError(f"{key}={cfg[key]}: at least 1 is needed.")
+    layout, identity = describe_model(cfg.model)
     choice = choose_documents(cfg)
     rollouts = {key: cfg[key] for key in ("continuations", "tokens", "seed", "chat")}
-    manifest = make_manifest(cfg.model, choice.documents, rollouts, cfg.packed)
+    manifest = make_manifest(layout, identity, choice.documents, rollouts, cfg.packed)
     plan = RecordingPlan(cfg.output, manifest, choice.documents)
     plan.begin()
     rich.print(choice.report())

@@ -19,14 +19,8 @@ from gatesight.recording.plan import digest
 from gatesight.recording.store import Manifest, dimensions
 
 
-def make_manifest(model: Any, documents: Sequence[TextDocument], rollouts: dict[str, Any], packed: bool) -> Manifest:
-    """The manifest of a recording that is to be made.
-
-    Args:
-        model: ``name``, ``path``, ``revision`` and ``dtype`` of the model, as configured.
-        documents: what is recorded.
-        rollouts: ``continuations``, ``tokens``, ``seed`` and ``chat`` of the recorder.
-        packed: how arrays are stored.
+def describe_model(model: Any) -> tuple[HybridLayout, dict[str, Any]]:
+    """Layout and identity of a model, given its configured ``name``, ``path``, ``revision`` and ``dtype``.
 
     Raises:
         GateSightError: there is no such model, or it is no GDN/attention hybrid.
@@ -34,15 +28,37 @@ def make_manifest(model: Any, documents: Sequence[TextDocument], rollouts: dict[
     try:
         config = AutoConfig.from_pretrained(model.path, revision=model.revision)
     except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
         raise GateSightError(
-            f"no model at '{model.path}' ({str(error).splitlines()[0]}): give a folder or a hub id as model.path."
+            f"no model at '{model.path}' ({reason}): give a folder or a hub id as model.path."
         ) from error
-    layout = HybridLayout.from_config(config)
     folder = Path(model.path)
-    provenance = {
+    identity = {
         "model": model.name if folder.is_dir() else model.path,
         "revision": weights_digest(folder) if folder.is_dir() else config._commit_hash,
         "dtype": model.dtype,
+    }
+    return HybridLayout.from_config(config), identity
+
+
+def make_manifest(
+    layout: HybridLayout,
+    identity: dict[str, Any],
+    documents: Sequence[TextDocument],
+    rollouts: dict[str, Any],
+    packed: bool,
+) -> Manifest:
+    """The manifest of a recording that is to be made.
+
+    Args:
+        layout: the model's layout.
+        identity: as :func:`describe_model` gives it.
+        documents: what is recorded.
+        rollouts: ``continuations``, ``tokens``, ``seed`` and ``chat`` of the recorder.
+        packed: how arrays are stored.
+    """
+    provenance = {
+        **identity,
         "documents": len(documents),
         "text": digest(documents),
         **rollouts,

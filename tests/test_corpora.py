@@ -1,0 +1,137 @@
+"""Documents come from folders and tables in a fixed order, and those that do not fit are left out and counted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gatesight import GateSightError
+from gatesight.recording.corpora import BENCHMARKS, TextDocument, choose, folder, hub
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+def documents(*texts: str, corpus: str = "a") -> dict[str, list[TextDocument]]:
+    return {corpus: [TextDocument(f"{corpus}/{i}", corpus, text) for i, text in enumerate(texts)]}
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    (tmp_path / "tales").mkdir()
+    (tmp_path / "tales" / "b.txt").write_text("second tale")
+    (tmp_path / "tales" / "a.txt").write_text("first tale")
+    (tmp_path / "loose.txt").write_text("a loose sheet")
+    (tmp_path / "notes.jsonl").write_text("\n".join(json.dumps({"text": f"note {i}", "body": "b"}) for i in range(3)))
+    pq.write_table(pa.table({"text": ["row 0", "row 1"], "n": [0, 1]}), tmp_path / "table.parquet")
+    return tmp_path
+
+
+def test_a_folder_gives_its_corpora_in_order(library: Path) -> None:
+    found = {corpus: [(d.doc_id, d.text) for d in texts] for corpus, texts in folder(str(library)).items()}
+    assert found == {
+        library.name: [("loose.txt", "a loose sheet")],
+        "notes": [(f"notes.jsonl/{i:05d}", f"note {i}") for i in range(3)],
+        "table": [("table.parquet/00000", "row 0"), ("table.parquet/00001", "row 1")],
+        "tales": [("tales/a.txt", "first tale"), ("tales/b.txt", "second tale")],
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("x.jsonl", b'{"body": "b"}', "no column 'text'"),
+        ("x.jsonl", b'{"text": 3}', "row 0 holds no text"),
+        ("x.jsonl", b'{"text": "half', "cannot be read"),
+        ("x.txt", b"\xff\xfe\xff", "cannot be read"),
+        ("x.parquet", b"PAR1 no", "cannot be read"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(GateSightError, match=rf"{name}.*{reason}"):
+        choose(folder(str(tmp_path)), words, 0, 100)
+
+
+def test_a_folder_without_text_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(GateSightError, match="is no folder"):
+        folder(str(tmp_path / "nowhere"))
+    with pytest.raises(GateSightError, match="holds no"):
+        folder(str(tmp_path))
+
+
+def test_a_dataset_is_streamed_by_subset(tmp_path: Path) -> None:
+    """`datasets` reads a local dataset as it reads one of the hub."""
+    pq.write_table(pa.table({"content": [f"text {i}" for i in range(5)]}), tmp_path / "train.parquet")
+    choice = choose(hub(str(tmp_path), text_column="content"), words, 1, 9, limit=2)
+    assert [d.text for d in choice.documents] == ["text 0", "text 1"]
+    with pytest.raises(GateSightError, match="no column 'text'"):
+        choose(hub(str(tmp_path)), words, 1, 9)
+
+
+def test_a_dataset_out_of_reach_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(GateSightError, match=r"dataset 'no-such-owner/no-such-data', subset b, cannot be read"):
+        choose(hub("no-such-owner/no-such-data", ["b"]), words)
+
+
+def test_what_is_left_out_is_counted() -> None:
+    texts = ["one two", "", "  ", "one two", "we evaluate on RULER here", "one", "one two three four", "three two one"]
+    choice = choose(documents(*texts), words, 2, 3)
+    assert [d.doc_id for d in choice.documents] == ["a/0", "a/7"]
+    assert choice.lengths == [2, 3]
+    expected = (
+        "a: 2 documents (left out: 2 empty, 1 duplicates, 1 naming a benchmark, 1 under 2 tokens, 1 over 3 tokens)"
+    )
+    assert choice.report() == expected
+
+
+def test_a_corpus_is_read_no_further_than_needed() -> None:
+    def endless() -> Iterator[TextDocument]:
+        i = 0
+        while True:
+            yield TextDocument(f"a/{i}", "a", f"text {i}")
+            i += 1
+
+    assert len(choose({"a": endless()}, words, 1, 9, limit=7).documents) == 7
+
+
+def test_a_corpus_without_documents_is_refused() -> None:
+    with pytest.raises(GateSightError, match=r"corpus 'a' has no document to record \(1 under 5 tokens\)"):
+        choose(documents("one two"), words, 5, 9)
+    with pytest.raises(GateSightError, match="it is empty"):
+        choose({"a": []}, words)
+
+
+@given(
+    st.lists(st.text("ab ", max_size=6), min_size=1, max_size=20),
+    st.integers(0, 2),
+    st.integers(1, 3),
+    st.integers(1, 9),
+)
+def test_the_chosen_are_the_first_that_fit(texts: list[str], low: int, span: int, limit: int) -> None:
+    fits = [t for t in dict.fromkeys(texts) if t.strip() and low <= words(t) <= low + span][:limit]
+    if not fits:
+        return
+    assert [d.text for d in choose(documents(*texts), words, low, low + span, limit).documents] == fits
+
+
+@pytest.mark.parametrize(
+    "text", ["on RULER,", "LongBench-v2 scores", "the Needle in a Haystack test", "∞Bench", "SCBench"]
+)
+def test_benchmarks_are_known_by_name(text: str) -> None:
+    assert BENCHMARKS.search(text)
+
+
+@pytest.mark.parametrize("text", ["the ruler of Spain", "a helmet", "Michelangelo painted", "haystacks and needles"])
+def test_ordinary_words_are_not(text: str) -> None:
+    assert not BENCHMARKS.search(text)
