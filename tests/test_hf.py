@@ -12,8 +12,9 @@ import transformers
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from gatesight import GateSightError, HybridLayout
+from gatesight import Estimator, GateSightError, HybridLayout, allocate
 from gatesight.hf import CompactedContext
+from models.estimator_module import EstimatorModule
 from tests.models import random_model
 
 CONTEXT, QUESTION = 60, 7
@@ -127,3 +128,36 @@ def test_keep_sets_that_do_not_fit_leave_the_cache_whole(
     context.compact(keep_sets(context.layout, [5, 5]))
     with pytest.raises(GateSightError, match="uncompacted"):
         context.compact(keep_sets(context.layout, [5, 5]))
+
+
+def random_estimator(layout: HybridLayout) -> Estimator:
+    module = EstimatorModule(layout.to_dict(), ["a"], ["none"], {})
+    module.gate.copy_(torch.tensor([0.1, 0.3]))
+    return module.estimator()
+
+
+@torch.no_grad()
+def test_eviction_keeps_the_best_scored_within_the_budget(
+    model: transformers.PreTrainedModel, tokens: torch.Tensor
+) -> None:
+    context = CompactedContext(model, tokens[0, :CONTEXT])
+    estimator, full = random_estimator(context.layout), context.kv_bytes
+    keep = context.evict(estimator, kept=0.3, protected=4)
+    budget = allocate(estimator.gate, CONTEXT - 4, 0.3)
+    assert [k.shape[1] for k in keep] == (budget + 4).tolist()
+    assert context.kv_bytes == full * int(budget.sum() + 8) // (2 * CONTEXT)
+    scores = estimator.score(context.signals)
+    for layer, positions in enumerate(keep):
+        for head, kept in enumerate(positions):
+            assert kept[:4].tolist() == [0, 1, 2, 3]
+            gone = sorted(set(range(CONTEXT)) - set(kept.tolist()))
+            assert scores[layer, head, kept[4:]].min() >= scores[layer, head, gone].max()
+
+
+def test_an_estimator_of_another_model_is_refused(model: transformers.PreTrainedModel, tokens: torch.Tensor) -> None:
+    context = CompactedContext(model, tokens[0, :CONTEXT])
+    other = HybridLayout.from_dict({**context.layout.to_dict(), "value_heads": 3})
+    with pytest.raises(GateSightError, match="value_heads is 3"):
+        context.evict(random_estimator(other), kept=0.5)
+    with pytest.raises(GateSightError, match="protected=99"):
+        context.evict(random_estimator(context.layout), kept=0.5, protected=99)
