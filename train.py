@@ -8,44 +8,46 @@ import hydra
 import rich
 from hydra.core.hydra_config import HydraConfig
 from hydra.utils import instantiate
-from lightning import LightningDataModule, LightningModule, Trainer, seed_everything
+from lightning import Trainer, seed_everything
 from omegaconf import DictConfig, OmegaConf
 
+from data_modules.recording import RecordingDataModule
 from gatesight.cli import entry_point
 from gatesight.files import atomic_write
-from models.estimator_module import HEADLINE
+from gatesight.folds import NONE
+from models.estimator_module import HEADLINE, EstimatorModule, load_module
 
 
-def train(cfg: DictConfig, folder: Path) -> float:
-    """Fit, evaluate on every document in the fold that never saw its corpus, and return overlap@10."""
+def train(cfg: DictConfig) -> float:
+    """Fit, evaluate every document in the fold that never saw its corpus, and return overlap@10."""
     seed_everything(cfg.seed, workers=True, verbose=False)
-    data: LightningDataModule = instantiate(cfg.data)
-    module: LightningModule = instantiate(
-        cfg.estimator,
-        layout=data.layout.to_dict(),
-        corpora=data.corpora,
-        folds=data.folds,
-        provenance=data.recording.manifest.provenance,
-        _convert_="all",
-    )
+    data: RecordingDataModule = instantiate(cfg.data)
+    module: EstimatorModule = instantiate(cfg.estimator, **data.description, _convert_="all")
+    if cfg.ckpt_path:
+        load_module(Path(cfg.ckpt_path))  # refuse a damaged one before anything starts
     logger = instantiate(cfg.logger)
-    logger.log_hyperparams(OmegaConf.to_container(cfg, resolve=True))
-    trainer: Trainer = instantiate(cfg.trainer, logger=logger, callbacks=list(instantiate(cfg.callbacks).values()))
-    rich.print(
-        f"{len(data.train_set)} documents of {len(data.corpora)} corpora, {len(data.folds)} folds × {len(data.layout.attention_layers)} layers × {data.layout.kv_heads} KV heads"
-    )
-    trainer.fit(module, data, ckpt_path=cfg.ckpt_path)
-    trainer.test(module, data, verbose=False)
-    return float(trainer.callback_metrics[HEADLINE])
+    try:
+        logger.log_hyperparams(OmegaConf.to_container(cfg, resolve=True))
+        trainer: Trainer = instantiate(cfg.trainer, logger=logger, callbacks=[*instantiate(cfg.callbacks).values()])
+        trainer.fit(module, data, ckpt_path=cfg.ckpt_path)
+        trainer.test(module, data, verbose=False)
+        return float(trainer.callback_metrics[HEADLINE])
+    finally:
+        finish = getattr(logger.experiment, "finish", None)  # W&B: else the next job of a multirun logs into this run
+        if callable(finish):
+            finish()
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="train")
 @entry_point
 def main(cfg: DictConfig) -> float:
-    folder = Path(HydraConfig.get().runtime.output_dir)
-    atomic_write(folder / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
-    score = train(cfg, folder)
-    rich.print(f"run: {folder}")
+    output = Path(HydraConfig.get().runtime.output_dir)
+    atomic_write(output / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    score = train(cfg)
+    run = output.relative_to(Path.cwd()) if output.is_relative_to(Path.cwd()) else output
+    rich.print(f"\nrun folder  {run}  (tables, figures, metrics.json, checkpoints)")
+    if cfg.fold in ("loco", NONE):
+        rich.print(f"next        python export.py run={run}")
     return score
 
 

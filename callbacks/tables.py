@@ -47,6 +47,7 @@ class Table:
             box=box.SIMPLE_HEAD,
             padding=(0, 2, 0, 0),
             pad_edge=False,
+            show_edge=False,
         )
         for i, column in enumerate(self.header):
             table.add_column(column, justify="right" if i else "left", style="bold" if i == 1 else "", no_wrap=True)
@@ -97,6 +98,6 @@ class Tables(Callback):
         """Print once the progress bar is gone."""
         if stage == "test" and trainer.is_global_zero and isinstance(pl_module, EstimatorModule):
             for table in tables(pl_module.results):
-                rich.print(table.rich())
+                rich.print(table.rich(), "")
             for note in pl_module.results["notes"]:
                 rich.print(f"[dim]{note}[/dim]")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from functools import cached_property
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -52,6 +53,7 @@ class RecordingDataModule(LightningDataModule):
     Args:
         recording: folder or fsspec URL of a recording.
         model: name of the model, for messages.
+        model_path: the model itself; where it is a folder, its layout must be the recording's.
         fold: ``loco``, ``none`` or the corpus to hold out.
         seed: seed of the draws.
         positions: entries drawn from a document an epoch.
@@ -59,13 +61,15 @@ class RecordingDataModule(LightningDataModule):
         num_workers: processes that read ahead.
 
     Raises:
-        GateSightError: there is no intact recording, no such fold, or a document without entries behind its prefix.
+        GateSightError: there is no intact recording, it is of another model, there is no such fold, or a document has
+            no entry behind its prefix.
     """
 
     def __init__(
         self,
         recording: str,
         model: str = "tiny",
+        model_path: str | None = None,
         fold: str = LOCO,
         seed: int = 0,
         positions: int = 500,
@@ -73,7 +77,7 @@ class RecordingDataModule(LightningDataModule):
         num_workers: int = 0,
     ) -> None:
         super().__init__()
-        self.recording = _open(recording, model)
+        self.recording = _open(recording, model, model_path)
         self.seed, self.positions, self.batch_size, self.num_workers = seed, positions, batch_size, num_workers
         self.corpora = corpora_of(self.recording)
         self.folds = plan_folds(fold, self.corpora)
@@ -87,6 +91,21 @@ class RecordingDataModule(LightningDataModule):
     def layout(self) -> HybridLayout:
         return self.recording.layout
 
+    @property
+    def description(self) -> dict[str, Any]:
+        """What the estimators must know of the recording, in plain Python."""
+        return {
+            "layout": self.layout.to_dict(),
+            "corpora": self.corpora,
+            "folds": self.folds,
+            "provenance": self.recording.manifest.provenance,
+        }
+
+    @property
+    def batches(self) -> int:
+        """Optimiser steps of an epoch."""
+        return -(-len(self.train_set) // self.batch_size)
+
     @cached_property
     def statistics(self) -> RecordingStatistics:
         """Gathered in one pass over the recording when first asked for, or read from the cache beside it."""
@@ -96,19 +115,18 @@ class RecordingDataModule(LightningDataModule):
         _ = self.statistics  # by one process, which fills the cache for the others
 
     def train_dataloader(self) -> DataLoader:
-        # Lightning iterates once before it tells the sampler its epoch: a resumed run must start at the right one.
-        epoch, rank, world = (
-            (self.trainer.current_epoch, self.trainer.global_rank, self.trainer.world_size)
-            if self.trainer
-            else (0, 0, 1)
-        )
-        sampler = EpochBatches(len(self.train_set), self.batch_size, self.seed, epoch, rank, world)
+        # Lightning reads ahead before it tells the sampler its epoch: a resumed run must start at the right one.
+        epoch = self.trainer.fit_loop.epoch_progress.current.processed if self.trainer else 0  # type: ignore[attr-defined]
+        sampler = EpochBatches(len(self.train_set), self.batch_size, self.seed, epoch, *self._rank())
         return DataLoader(self.train_set, batch_size=None, sampler=sampler, num_workers=self.num_workers)
 
     def val_dataloader(self) -> DataLoader:
-        rank, world = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
+        rank, world = self._rank()
         own = range(rank, len(self.test_set), world)  # each document once, whatever the number of ranks
         return DataLoader(self.test_set, batch_size=None, sampler=own, num_workers=self.num_workers)
+
+    def _rank(self) -> tuple[int, int]:
+        return (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
 
     def test_dataloader(self) -> DataLoader:
         return self.val_dataloader()
@@ -202,7 +220,7 @@ def _random(key: str) -> np.random.Philox:
     return np.random.Philox(key=int.from_bytes(hashlib.sha256(key.encode()).digest()[:16], "little"))
 
 
-def _open(location: str, model: str) -> Recording:
+def _open(location: str, model: str, model_path: str | None) -> Recording:
     try:
         recording = Recording(location)
     except GateSightError as error:
@@ -213,6 +231,15 @@ def _open(location: str, model: str) -> Recording:
         ) from None
     if not len(recording):
         raise GateSightError(f"the recording at '{location}' holds no document: run the record command again.")
+    if (
+        model_path
+        and Path(model_path).is_dir()
+        and (layout := HybridLayout.from_config(model_path)) != recording.layout
+    ):
+        raise GateSightError(
+            f"the recording at '{location}' is of another model: its layout is {recording.layout.hash}, that of '{model_path}' is "
+            f"{layout.hash}; give the right model or the right model.recording."
+        )
     for doc_id, n, prefix in zip(recording.doc_ids, recording.lengths, recording.prefixes, strict=True):
         if n <= prefix:
             raise GateSightError(

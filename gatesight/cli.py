@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import sys
 import warnings
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import rich
 from omegaconf import OmegaConf
+from rich.console import Console
 from rich.markup import escape
 
 from gatesight.errors import GateSightError
+from gatesight.files import storage_error
 
 OmegaConf.register_new_resolver("run_id", lambda: uuid4().hex[:6], use_cache=True, replace=True)
+
+
+STORAGE = (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EPERM)
+"""Errors of a full disk and of a folder that cannot be written."""
 
 
 def entry_point(main: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,15 +37,17 @@ def entry_point(main: Callable[..., Any]) -> Callable[..., Any]:
             known = _known(error)
             if known is None:
                 raise
-            rich.print(f"[bold red]error:[/bold red] {escape(str(known))}", file=sys.stderr)
+            Console(stderr=True).print(f"[bold red]error:[/bold red] {escape(str(known))}", soft_wrap=True)
             sys.exit(1)
 
     return run
 
 
 def _known(error: BaseException | None) -> GateSightError | None:
-    """The user's error behind an exception: Hydra wraps what a constructor raises."""
+    """The user's error behind an exception: Hydra wraps what a constructor raises, and libraries write files too."""
     while error is not None and not isinstance(error, GateSightError):
+        if isinstance(error, OSError) and error.filename and error.errno in STORAGE:
+            return storage_error(Path(str(error.filename)), error)
         error = error.__cause__
     return error
 

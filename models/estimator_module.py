@@ -145,8 +145,9 @@ class EstimatorModule(LightningModule):
         optimiser = torch.optim.AdamW(
             self.parameters(), lr=self.hparams["lr"], weight_decay=self.hparams["weight_decay"]
         )
-        steps = int(self.trainer.estimated_stepping_batches)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=max(steps, 1))
+        # not trainer.estimated_stepping_batches: it would start reading ahead before a resumed run knows its epoch
+        steps = (self.trainer.max_epochs or 1) * self.trainer.datamodule.batches  # type: ignore[attr-defined]
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=steps)
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def on_fit_start(self) -> None:

@@ -47,7 +47,7 @@ def test_ranks_share_every_batch_and_each_document_once(world: int) -> None:
     assert {len(k) for k in keys} == {len(ranks[0])} == {3}
     batches = [sorted(d for rank in keys for d in rank[b][1]) for b in range(3)]
     assert batches == [sorted(documents) for _, documents in EpochBatches(10, 4, seed=0, epoch=3)]
-    assert sorted(sum(batches, [])) == list(range(10))
+    assert sorted(d for batch in batches for d in batch) == list(range(10))
 
 
 def test_the_order_changes_with_the_epoch() -> None:
@@ -95,7 +95,7 @@ def test_bad_recordings_are_refused(tmp_path: Path, recording: Path) -> None:
         RecordingDataModule(str(tmp_path / "nothing"), model="qwen27b")
     with pytest.raises(GateSightError, match=r"fold=cod: choose loco, none or a corpus .*prose, synthetic_prose"):
         RecordingDataModule(str(recording), fold="cod")
-    with pytest.raises(GateSightError, match="'prose/00000' .* has 5 tokens, all of them in its prefix of 5"):
+    with pytest.raises(GateSightError, match=r"'prose/00000' .* has 5 tokens, all of them in its prefix of 5"):
         RecordingDataModule(str(write_recording(tmp_path / "short", tokens=(5, 5), prefix=5)))
     with pytest.raises(GateSightError, match="holds only the corpus 'prose'"):
         RecordingDataModule(str(write_recording(tmp_path / "one", corpora=("prose",))))

@@ -111,7 +111,7 @@ def test_damaged_artifacts_are_refused(tmp_path: Path) -> None:
         return tmp_path
 
     estimator = module(["none"]).estimator()
-    with pytest.raises(GateSightError, match="no artifact at '.*nothing'"):
+    with pytest.raises(GateSightError, match=r"no artifact at '.*nothing'"):
         Estimator.from_pretrained(tmp_path / "nothing")
     with pytest.raises(GateSightError, match=f"no GateSight artifact: it lacks {CONFIG}"):
         Estimator.from_pretrained(tmp_path)
@@ -146,7 +146,7 @@ def test_damaged_artifacts_are_refused(tmp_path: Path) -> None:
 
 def test_the_hub_out_of_reach_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(GateSightError, match="no artifact at 'owner/name': .* the hub answered"):
+    with pytest.raises(GateSightError, match=r"no artifact at 'owner/name': .* the hub answered"):
         Estimator.from_pretrained("owner/name")
     with pytest.raises(GateSightError, match="'owner/name' could not be uploaded"):
         module(["none"]).estimator().push_to_hub("owner/name")

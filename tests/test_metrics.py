@@ -89,9 +89,9 @@ def test_equal_scores_rank_by_position() -> None:
 @pytest.mark.parametrize("measure", [overlap_at_k, coverage_at_k, spearman])
 def test_nan_and_wrong_shapes_are_refused(measure: object) -> None:
     assert callable(measure)
-    with pytest.raises(GateSightError, match="scores of shape .* hold NaN"):
+    with pytest.raises(GateSightError, match=r"scores of shape .* hold NaN"):
         measure(torch.tensor([1.0, math.nan]), torch.zeros(2))
-    with pytest.raises(GateSightError, match="utility of shape .* hold NaN"):
+    with pytest.raises(GateSightError, match=r"utility of shape .* hold NaN"):
         measure(torch.zeros(2), torch.tensor([1.0, math.nan]))
     with pytest.raises(GateSightError, match="same shape"):
         measure(torch.zeros(2), torch.zeros(3))
