@@ -48,6 +48,8 @@ def _known(error: BaseException | None) -> GateSightError | None:
     while error is not None and not isinstance(error, GateSightError):
         if isinstance(error, OSError) and error.filename and error.errno in STORAGE:
             return storage_error(Path(str(error.filename)), error)
+        if isinstance(error, ModuleNotFoundError):  # an extra, such as a logger's
+            return GateSightError(str(error).splitlines()[0])
         error = error.__cause__
     return error
 
