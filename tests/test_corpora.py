@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatesight import GateSightError
-from gatesight.recording.corpora import BENCHMARKS, TextDocument, choose, folder, hub
+from gatesight.recording.benchmarks import named_benchmark
+from gatesight.recording.corpora import TextDocument, choose, folder, hub
 
 
 def words(text: str) -> int:
@@ -45,12 +46,32 @@ def test_a_folder_gives_its_corpora_in_order(library: Path) -> None:
     }
 
 
+def test_a_folder_may_be_one_corpus(library: Path) -> None:
+    found = folder(str(library), corpus="mine")
+    ids = [d.doc_id for d in found["mine"]]
+    assert list(found) == ["mine"] and len(ids) == len(set(ids)) == 8
+    assert {d.corpus for d in folder(str(library), corpus="mine")["mine"]} == {"mine"}
+
+
+def test_another_column_may_hold_the_text(library: Path) -> None:
+    assert [d.text for d in folder(str(library), text_column="body")["notes"]] == ["b", "b", "b"]
+
+
+def test_hidden_files_and_marks_of_byte_order_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / ".cache" / "a.txt").write_text("hidden")
+    (tmp_path / "b.txt").write_bytes(b"\xef\xbb\xbfseen")
+    (tmp_path / "c.jsonl").write_bytes(b'\xef\xbb\xbf{"text": null}\n\n{"text": "row"}\n')
+    assert [d.text for texts in folder(str(tmp_path)).values() for d in texts] == ["seen", "", "row"]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
         ("x.jsonl", b'{"body": "b"}', "no column 'text'"),
         ("x.jsonl", b'{"text": 3}', "row 0 holds no text"),
         ("x.jsonl", b'{"text": "half', "cannot be read"),
+        ("x.jsonl", b'["text"]', "no JSON object"),
         ("x.txt", b"\xff\xfe\xff", "cannot be read"),
         ("x.parquet", b"PAR1 no", "cannot be read"),
     ],
@@ -73,8 +94,19 @@ def test_a_dataset_is_streamed_by_subset(tmp_path: Path) -> None:
     pq.write_table(pa.table({"content": [f"text {i}" for i in range(5)]}), tmp_path / "train.parquet")
     choice = choose(hub(str(tmp_path), text_column="content"), words, 1, 9, limit=2)
     assert [d.text for d in choice.documents] == ["text 0", "text 1"]
+    assert {(d.corpus, d.doc_id) for d in choice.documents} == {
+        (tmp_path.name, f"{tmp_path.name}/000000{i}") for i in range(2)
+    }
     with pytest.raises(GateSightError, match="no column 'text'"):
         choose(hub(str(tmp_path)), words, 1, 9)
+    with pytest.raises(GateSightError, match=r"subset nine, cannot be read"):
+        choose(hub(str(tmp_path), ["nine"]), words, 1, 9)
+
+
+def test_subsets_are_corpora_under_their_own_or_a_given_name() -> None:
+    assert list(hub("owner/name")) == ["name"]
+    assert list(hub("owner/name", ["a", "b"])) == ["a", "b"]
+    assert list(hub("owner/name", {"prose": "a", "code": "b"})) == ["prose", "code"]
 
 
 def test_a_dataset_out_of_reach_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,12 +158,44 @@ def test_the_chosen_are_the_first_that_fit(texts: list[str], low: int, span: int
 
 
 @pytest.mark.parametrize(
-    "text", ["on RULER,", "LongBench-v2 scores", "the Needle in a Haystack test", "∞Bench", "SCBench"]
+    ("text", "name"),
+    [
+        ("we report RULER, at 4K", "RULER"),
+        ("RULER_64", "RULER"),
+        ("RULER8K", "RULER8K"),
+        ("on ruler-16k too", "ruler-16k"),
+        ("LongBench-v2 scores", "LongBench"),
+        ("MMLongBench", "MMLongBench"),
+        ("the Needle in a Haystack test", "Needle in a Haystack"),
+        ("needle-in-the\nhaystack", "needle-in-the\nhaystack"),
+        ("task niah_multikey_3", "niah_multikey_3"),
+        ("NIAH-1", "NIAH"),
+        ("∞Bench", "∞Bench"),
+        ("InfiniteBench", "InfiniteBench"),
+        ("scbench.kv", "scbench"),
+        ("LooGLE and L-Eval", "LooGLE"),
+        ("OpenAI-MRCR", "MRCR"),
+        ("(HELMET)", "HELMET"),
+        ("zeroSCROLLS", "zeroSCROLLS"),
+    ],
 )
-def test_benchmarks_are_known_by_name(text: str) -> None:
-    assert BENCHMARKS.search(text)
+def test_benchmarks_are_known_by_name(text: str, name: str) -> None:
+    assert named_benchmark(text) == name
 
 
-@pytest.mark.parametrize("text", ["the ruler of Spain", "a helmet", "Michelangelo painted", "haystacks and needles"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the ruler of Spain, a Ruler",
+        "RULERS and GRULER",
+        "a helmet, a HELMETED man",
+        "haystacks and needles",
+        "Niah Caves",
+        "scrolls of parchment",
+        "googlegoogle",
+        "a long bench",
+        "le L'Eval",
+    ],
+)
 def test_ordinary_words_are_not(text: str) -> None:
-    assert not BENCHMARKS.search(text)
+    assert named_benchmark(text) is None

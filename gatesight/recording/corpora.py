@@ -1,29 +1,25 @@
 """Documents to record: the embedded corpora, a folder of yours, or a dataset of the hub; filtered, and counted as they are.
 
-Every source gives documents by corpus, in a fixed order; :func:`choose` keeps those that fit.
+:func:`embedded`, :func:`folder` and :func:`hub` give documents by corpus, in a fixed order; :func:`choose` keeps those that fit.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gatesight.errors import GateSightError
+from gatesight.recording.benchmarks import named_benchmark
 from gatesight.tiny import CORPORA
-
-BENCHMARKS = re.compile(
-    r"\b(RULER|NIAH|MRCR|HELMET|NoLiMa|LooGLE|L-Eval|BABILong|RepoQA|SCBench|ZeroSCROLLS|LV-Eval|LongBench(-?v2)?|LongGenBench"
-    r"|InfiniteBench|InfinityBench|LongMemEval|Loong)\b|∞-?Bench|(?i:\bneedles?[- ]in[- ](a|the)[- ]haystack\b)"
-)
-"""Names of long-context benchmarks: documents with one of them are left out, as in §8 of the paper's data description."""
+from gatesight.tiny.corpora import NAMES
 
 
 @dataclass(frozen=True)
@@ -35,23 +31,31 @@ class TextDocument:
     text: str
 
 
-Corpora = dict[str, Iterable[TextDocument]]
+Corpora = Mapping[str, Iterable[TextDocument]]
 """Documents by corpus, in a fixed order, read only as far as they are needed."""
 
 
 def embedded() -> Corpora:
-    """The nine corpora that ship with the package, made to mirror the paper's nine subsets."""
-    if not (paths := sorted(CORPORA.glob("*.parquet"))):
+    """The nine corpora that ship with the package, made to mirror the paper's nine subsets.
+
+    Raises:
+        GateSightError: one of them is not there.
+    """
+    paths = {name: CORPORA / f"{name}.parquet" for name in NAMES}
+    if missing := [path for path in paths.values() if not path.is_file()]:
         raise GateSightError(
-            f"no embedded corpora at '{CORPORA}': build them with `python -m gatesight.tiny.corpora.build`."
+            f"'{missing[0]}' is missing: install gatesight again, or build it as docs/corpora.md says."
         )
-    return {path.stem: _read_embedded(path) for path in paths}
+    return {name: _read_embedded(name, path) for name, path in paths.items()}
 
 
-def folder(path: str, text_column: str = "text") -> Corpora:
+def folder(path: str, text_column: str = "text", corpus: str | None = None) -> Corpora:
     """Files of a folder: ``.txt`` is a document, ``.jsonl`` and ``.parquet`` hold a document a row.
 
-    A sub-folder is a corpus; of the files at the top each ``.jsonl`` and ``.parquet`` is one, and all ``.txt`` together.
+    Args:
+        text_column: column (or key) of the text.
+        corpus: name of the one corpus that all files belong to. Without it a sub-folder is a corpus; of the files at the top
+            each ``.jsonl`` and ``.parquet`` is one, and all ``.txt`` together.
 
     Raises:
         GateSightError: there is no such folder, no such file in it, or (when it is read) a file that cannot be read.
@@ -60,72 +64,61 @@ def folder(path: str, text_column: str = "text") -> Corpora:
     if not root.is_dir():
         raise GateSightError(f"corpora.path='{path}' is no folder: give one with .txt, .jsonl or .parquet files.")
     files: dict[str, list[Path]] = {}
-    for file in sorted(file for file in root.rglob("*") if file.suffix in _READERS):
+    for file in sorted(root.rglob("*")):
         inside = file.relative_to(root).parts
-        corpus = inside[0] if len(inside) > 1 else root.name if file.suffix == ".txt" else file.stem
-        files.setdefault(corpus, []).append(file)
+        if file.suffix in _READERS and file.is_file() and not any(part.startswith(".") for part in inside):
+            at_top = root.resolve().name if file.suffix == ".txt" else file.stem
+            files.setdefault(corpus or (inside[0] if len(inside) > 1 else at_top), []).append(file)
     if not files:
         raise GateSightError(f"'{path}' holds no .txt, .jsonl or .parquet file.")
-    return {corpus: _read_files(corpus, paths, root, text_column) for corpus, paths in files.items()}
+    return {name: _read_files(name, paths, root, text_column) for name, paths in files.items()}
 
 
-def hub(path: str, subsets: list[str] | None = None, split: str = "train", text_column: str = "text") -> Corpora:
-    """A dataset of the hub, streamed: each subset is a corpus, and no more is downloaded than is looked at.
+def hub(
+    path: str,
+    subsets: Mapping[str, str] | Sequence[str] | None = None,
+    split: str = "train",
+    text_column: str = "text",
+    revision: str | None = None,
+) -> Corpora:
+    """A dataset of the hub, or whatever else ``datasets`` loads by a path, streamed: no more is downloaded than is looked at.
+
+    Args:
+        subsets: the dataset's configurations, each a corpus; or configurations by name of the corpus. Without it the whole
+            dataset is one corpus, named like it.
+        revision: commit, tag or branch of the dataset.
 
     Raises:
         GateSightError: (when it is read) the hub or the dataset cannot be reached, or it has no such column.
     """
-    return {subset or path: _stream(path, subset, split, text_column) for subset in subsets or [""]}
-
-
-def _read_files(corpus: str, files: list[Path], root: Path, column: str) -> Iterator[TextDocument]:
-    for file in files:
-        name = file.relative_to(root).as_posix()
-        try:
-            for row, text in enumerate(_READERS[file.suffix](file, column)):
-                if not isinstance(text, str):
-                    raise TypeError(f"row {row} holds no text")
-                yield TextDocument(name if file.suffix == ".txt" else f"{name}/{row:05d}", corpus, text)
-        except KeyError:
-            raise GateSightError(f"'{file}' has no column '{column}': name it with corpora.text_column=….") from None
-        except (OSError, UnicodeDecodeError, json.JSONDecodeError, pa.ArrowException, TypeError) as error:
-            raise GateSightError(f"'{file}' cannot be read ({str(error).splitlines()[0]}).") from error
-
-
-def _stream(path: str, subset: str, split: str, column: str) -> Iterator[TextDocument]:
-    from datasets import load_dataset
-
-    try:
-        for row, values in enumerate(load_dataset(path, subset or None, split=split, streaming=True)):
-            yield TextDocument(f"{subset or path}/{row:07d}", subset or path, values[column])
-    except KeyError:
-        raise GateSightError(
-            f"dataset '{path}' has no column '{column}': name it with corpora.text_column=…."
-        ) from None
-    except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise GateSightError(
-            f"dataset '{path}'{f', subset {subset},' if subset else ''} cannot be read: {reason}"
-        ) from error
+    if subsets is None:
+        named: dict[str, str | None] = {Path(path).name: None}
+    else:
+        named = dict(subsets.items() if isinstance(subsets, Mapping) else zip(subsets, subsets, strict=True))
+    return {corpus: _stream(corpus, path, name, split, text_column, revision) for corpus, name in named.items()}
 
 
 @dataclass
 class Choice:
     """The chosen documents and what became of the others, by corpus and reason."""
 
-    documents: list[TextDocument]
-    lengths: list[int]
+    documents: list[TextDocument] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
     """Tokens of each document."""
-    kept: Counter[str]
-    dropped: Counter[tuple[str, str]]
+    kept: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def report(self) -> str:
-        """One line a corpus."""
+        """One line a corpus: how many documents are kept, how many are left out and why."""
         lines = []
         for corpus, count in self.kept.items():
-            reasons = [f"{n} {reason}" for (name, reason), n in self.dropped.items() if name == corpus]
-            lines.append(f"{corpus}: {count} documents" + (f" (left out: {', '.join(reasons)})" if reasons else ""))
+            reasons = self.reasons(corpus)
+            lines.append(f"{corpus}: {count} documents" + (f" (left out: {reasons})" if reasons else ""))
         return "\n".join(lines)
+
+    def reasons(self, corpus: str) -> str:
+        """Why documents of ``corpus`` are left out, each reason with its number of documents."""
+        return ", ".join(f"{count} {reason}" for (name, reason), count in self.dropped.items() if name == corpus)
 
 
 def choose(
@@ -145,56 +138,110 @@ def choose(
     Raises:
         GateSightError: a corpus has no document left.
     """
-    choice = Choice([], [], Counter(), Counter())
-    seen: set[str] = set()
+    choice, seen = Choice(), set[bytes]()
     for corpus, documents in corpora.items():
         for document in documents:
             if choice.kept[corpus] == limit:
                 break
-            n = count_tokens(document.text)
-            if reason := _reason_against(document.text, n, seen, min_tokens, max_tokens):
+            if reason := _reason_against(document.text, seen):
                 choice.dropped[corpus, reason] += 1
-                continue
-            choice.kept[corpus] += 1
-            choice.documents.append(document)
-            choice.lengths.append(n)
+            elif (n := count_tokens(document.text)) < min_tokens:
+                choice.dropped[corpus, f"under {min_tokens} tokens"] += 1
+            elif n > max_tokens:
+                choice.dropped[corpus, f"over {max_tokens} tokens"] += 1
+            else:
+                choice.kept[corpus] += 1
+                choice.documents.append(document)
+                choice.lengths.append(n)
         if not choice.kept[corpus]:
-            reasons = ", ".join(f"{n} {reason}" for (name, reason), n in choice.dropped.items() if name == corpus)
             raise GateSightError(
-                f"corpus '{corpus}' has no document to record ({reasons or 'it is empty'}): change corpora, min_tokens or max_tokens."
+                f"corpus '{corpus}' has no document to record ({choice.reasons(corpus) or 'it is empty'}): "
+                "change corpora, min_tokens or max_tokens."
             )
     return choice
 
 
-def _reason_against(text: str, n: int, seen: set[str], min_tokens: int, max_tokens: int) -> str | None:
-    digest = hashlib.sha256(text.encode()).hexdigest()
+def _reason_against(text: str, seen: set[bytes]) -> str | None:
+    """Why ``text`` is left out, whatever its length; otherwise it joins the digests of those ``seen``."""
     if not text.strip():
         return "empty"
-    if digest in seen:
+    if named_benchmark(text):
+        return "naming a benchmark"
+    if (digest := hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()) in seen:
         return "duplicates"
     seen.add(digest)
-    if BENCHMARKS.search(text):
-        return "naming a benchmark"
-    return f"under {min_tokens} tokens" if n < min_tokens else f"over {max_tokens} tokens" if n > max_tokens else None
+    return None
 
 
-def _read_embedded(path: Path) -> Iterator[TextDocument]:
-    for row in pq.read_table(path, columns=["doc_id", "text"]).to_pylist():
-        yield TextDocument(row["doc_id"], path.stem, row["text"])
+def _read_embedded(name: str, path: Path) -> Iterator[TextDocument]:
+    try:
+        rows = pq.read_table(path, columns=["doc_id", "text"]).to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        raise GateSightError(f"'{path}' cannot be read ({_first_line(error)}): install gatesight again.") from error
+    for row in rows:
+        yield TextDocument(row["doc_id"], name, row["text"])
+
+
+def _read_files(corpus: str, files: Sequence[Path], root: Path, column: str) -> Iterator[TextDocument]:
+    for file in files:
+        name = file.relative_to(root).as_posix()
+        try:
+            for row, text in enumerate(_READERS[file.suffix](file, column)):
+                yield TextDocument(name if file.suffix == ".txt" else f"{name}/{row:05d}", corpus, _as_text(text, row))
+        except KeyError:
+            raise GateSightError(f"'{file}' has no column '{column}': name it with corpora.text_column=….") from None
+        except (OSError, UnicodeDecodeError, json.JSONDecodeError, pa.ArrowException, TypeError) as error:
+            raise GateSightError(f"'{file}' cannot be read ({_first_line(error)}).") from error
+
+
+def _stream(
+    corpus: str, path: str, subset: str | None, split: str, column: str, revision: str | None
+) -> Iterator[TextDocument]:
+    from datasets import load_dataset
+
+    try:
+        rows = load_dataset(path, subset, split=split, revision=revision, streaming=True)
+        for row, values in enumerate(rows):
+            yield TextDocument(f"{corpus}/{row:07d}", corpus, _as_text(values[column], row))
+    except KeyError:
+        raise GateSightError(
+            f"dataset '{path}' has no column '{column}': name it with corpora.text_column=…."
+        ) from None
+    except (OSError, ValueError, TypeError) as error:
+        where = f"dataset '{path}'{f', subset {subset},' if subset else ''}"
+        raise GateSightError(
+            f"{where} cannot be read ({_first_line(error)}): check corpora.path and the network."
+        ) from error
+
+
+def _as_text(value: Any, row: int) -> str:
+    """A row's text; a missing one is empty."""
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise TypeError(f"row {row} holds no text")
+    return value
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
 
 
 def _text_file(path: Path, _: str) -> Iterator[str]:
-    yield path.read_text(encoding="utf-8")
+    yield path.read_text(encoding="utf-8-sig")
 
 
-def _json_lines(path: Path, column: str) -> Iterator[str]:
-    with path.open(encoding="utf-8") as lines:
+def _json_lines(path: Path, column: str) -> Iterator[Any]:
+    with path.open(encoding="utf-8-sig") as lines:
         for line in lines:
             if line.strip():
-                yield json.loads(line)[column]
+                values = json.loads(line)
+                if not isinstance(values, dict):
+                    raise TypeError(f"line {line.strip()[:20]!r} is no JSON object")
+                yield values[column]
 
 
-def _parquet(path: Path, column: str) -> Iterator[str]:
+def _parquet(path: Path, column: str) -> Iterator[Any]:
     file = pq.ParquetFile(path)
     if column not in file.schema_arrow.names:
         raise KeyError(column)
@@ -202,7 +249,7 @@ def _parquet(path: Path, column: str) -> Iterator[str]:
         yield from batch[column].to_pylist()
 
 
-_READERS: dict[str, Callable[[Path, str], Iterator[str]]] = {
+_READERS: dict[str, Callable[[Path, str], Iterator[Any]]] = {
     ".txt": _text_file,
     ".jsonl": _json_lines,
     ".parquet": _parquet,
