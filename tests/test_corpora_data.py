@@ -13,7 +13,8 @@ from gatesight.tiny import CORPORA, MODEL
 from gatesight.tiny.corpora import NAMES
 from gatesight.tiny.corpora.draft import Draft, dialogue, words
 from gatesight.tiny.corpora.generators import synthetic_prose
-from gatesight.tiny.corpora.mathematics import math_instruction, math_text
+from gatesight.tiny.corpora.mathematics import math_text
+from gatesight.tiny.corpora.problems import math_instruction
 from gatesight.tiny.corpora.programs import functions
 
 LICENSES = {"Apache-2.0", "PSF-2.0", "PostgreSQL", "WordNet-3.0", "public domain"}

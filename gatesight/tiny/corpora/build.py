@@ -25,7 +25,7 @@ from tokenizers import Tokenizer
 from gatesight.files import atomic_path
 from gatesight.recording.benchmarks import named_benchmark
 from gatesight.tiny import CORPORA, MODEL
-from gatesight.tiny.corpora import NAMES, generators, mathematics, programs, sources
+from gatesight.tiny.corpora import NAMES, chats, generators, mathematics, problems, programs, sources
 from gatesight.tiny.corpora.draft import Draft, choose_length, words
 from gatesight.tiny.corpora.languages import LANGUAGES
 
@@ -75,8 +75,8 @@ def makers(root: Path) -> dict[str, Maker]:
         "math_text": mathematics.math_text,
         "code": lambda rng: programs.code(rng, modules),
         "code_instruction": lambda rng: programs.code_instruction(rng, library),
-        "general_instruction": lambda rng: generators.general_instruction(rng, glosses),
-        "math_instruction": mathematics.math_instruction,
+        "general_instruction": lambda rng: chats.general_instruction(rng, glosses),
+        "math_instruction": problems.math_instruction,
     }
 
 

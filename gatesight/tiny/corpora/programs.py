@@ -53,7 +53,7 @@ def _function(source: str, node: ast.FunctionDef, owner: str) -> Function | None
     if not doc or node.decorator_list or not 4 <= length <= 30:
         return None
     summary = " ".join(doc.split("\n\n")[0].split()).rstrip(".")
-    if not 20 < len(summary) < 220 or "(" in summary[:15]:
+    if not 20 < len(summary) < 220 or not summary[0].isupper() or re.search(r"=>|->|^\S+\(", summary):
         return None
     lines = source.splitlines()[node.lineno - 1 : node.end_lineno]
     body = "\n".join(line[node.col_offset :] for line in lines)

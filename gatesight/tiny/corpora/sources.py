@@ -74,6 +74,8 @@ def wordnet(root: Path) -> list[Gloss]:
             names = tuple(fields[4 + 2 * i].replace("_", " ") for i in range(int(fields[3], 16)))
             examples = tuple(re.findall(r'"([^"]+)"', gloss))
             definition = re.split(r'[;:]? "', gloss)[0].strip("; ")
+            if re.search(r"offensive|derogatory|ethnic|slur|sexual|obscen|vulgar|prostitut|slave", gloss):
+                continue
             if examples and 20 < len(definition) < 110 and names[0].islower():
                 found.append(Gloss(names, definition, examples))
     return found
@@ -83,7 +85,7 @@ def catalogue(root: Path, language: str) -> list[tuple[str, str]]:
     """English messages of PostgreSQL and their translation (``postgresql-15``, ``postgresql-client-15``), without placeholders."""
     pairs: dict[str, str] = {}
     folder = _file(root, f"usr/share/locale/{language}/LC_MESSAGES")
-    for path in sorted(folder.glob("*.mo")):
+    for path in sorted(set(folder.glob("*.mo")) - set(folder.glob("pg_dump*.mo"))):  # pg_dump has a licence of its own
         with path.open("rb") as file:
             messages: dict = vars(gettext.GNUTranslations(file))["_catalog"]
         for english, translated in messages.items():
@@ -144,7 +146,7 @@ class _Prose(HTMLParser):
     def _finish(self) -> None:
         text = "".join(self._open).replace("\xa0", " ")
         text = text.strip("\n") if self._kind == "pre" else " ".join(text.split())
-        if text:
+        if text and not re.match(r"(Table|Figure) \d", text):
             self.blocks.append(text)
         self._open, self._kind = [], ""
 

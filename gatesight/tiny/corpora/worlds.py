@@ -79,6 +79,11 @@ def towns(rng: random.Random, count: int) -> list[str]:
     return list(found)
 
 
+def sentence(answer: str) -> str:
+    """An answer with a capital at its beginning and a stop at its end."""
+    return f"{answer[0].upper()}{answer[1:]}" + ("" if answer.endswith((".", "!", "?", "”")) else ".")
+
+
 def cast(rng: random.Random, count: int) -> list[Person]:
     """People of whom no two share a name, a trade, a place or a thing."""
     names = rng.sample(range(len(FIRST)), count)
@@ -195,6 +200,8 @@ class Story:
         if not (held := self._held(person)):
             return ""
         thing = self.rng.choice(held)
+        if any(thing in clause and "hidden" in clause for clause in self.past[-6:]):
+            return ""
         self._note(f"{person.name} had hidden the {thing} {where} at the {self.spot[thing]}")
         return f"{person.name} hid the {thing} {where} at the {self.spot[thing]} and told nobody."
 
@@ -220,7 +227,7 @@ class Story:
             [
                 f"{a.name} told {b.name} that {who} {deed}.",
                 f"{a.name} still remembered how {who} {deed}.",
-                f"{a.name} spoke at the {a.place} of what had happened: {actor} {deed}.",
+                f"{a.name} spoke at the {a.place} of how {who} {deed}.",
             ]
         )
 
