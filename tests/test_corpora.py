@@ -9,12 +9,18 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hydra.utils import instantiate
 from hypothesis import given
 from hypothesis import strategies as st
+from omegaconf import OmegaConf
+from tokenizers import Tokenizer
 
 from gatesight import GateSightError
 from gatesight.recording.benchmarks import named_benchmark
-from gatesight.recording.corpora import TextDocument, choose, folder, hub
+from gatesight.recording.corpora import TextDocument, choose, embedded, folder, hub
+from gatesight.tiny import MODEL
+from gatesight.tiny.corpora import NAMES
+from gatesight.tiny.corpora.table import fill
 
 
 def words(text: str) -> int:
@@ -199,3 +205,36 @@ def test_benchmarks_are_known_by_name(text: str, name: str) -> None:
 )
 def test_ordinary_words_are_not(text: str) -> None:
     assert named_benchmark(text) is None
+
+
+def test_the_embedded_corpora_are_taken_whole_and_in_order() -> None:
+    tokenizer = Tokenizer.from_file(str(MODEL / "tokenizer.json"))
+    choice = choose(embedded(), lambda text: len(tokenizer.encode(text)))
+    assert list(choice.kept) == list(NAMES)
+    assert not choice.dropped
+    assert len({d.doc_id for d in choice.documents}) == len(choice.documents) >= 9 * 64
+    assert all(d.doc_id.startswith(f"{d.corpus}/") for d in choice.documents)
+
+
+def test_a_missing_embedded_corpus_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gatesight.recording.corpora.CORPORA", tmp_path)
+    with pytest.raises(GateSightError, match=r"prose.parquet' is missing"):
+        embedded()
+    for name in NAMES:
+        (tmp_path / f"{name}.parquet").write_bytes(b"PAR1")
+    with pytest.raises(GateSightError, match=r"prose.parquet' cannot be read"):
+        list(embedded()["prose"])
+
+
+def test_the_page_on_corpora_is_up_to_date() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "corpora.md").read_text(encoding="utf-8")
+    assert fill(page) == page, "run `python -m gatesight.tiny.corpora.table docs/corpora.md`"
+
+
+@pytest.mark.parametrize("name", ["embedded", "folder", "hub", "nemotron"])
+def test_the_configs_give_corpora(name: str, library: Path) -> None:
+    cfg = OmegaConf.load(Path(__file__).parents[1] / "conf" / "corpora" / f"{name}.yaml")
+    if OmegaConf.is_missing(cfg, "path"):
+        cfg.path = str(library)
+    corpora = list(instantiate(cfg))
+    assert corpora == {"folder": list(folder(str(library))), "hub": [library.name]}.get(name, list(NAMES))
