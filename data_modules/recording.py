@@ -73,7 +73,7 @@ class RecordingDataModule(LightningDataModule):
         fold: str = LOCO,
         seed: int = 0,
         positions: int = 500,
-        batch_size: int = 4,
+        batch_size: int = 1,
         num_workers: int = 0,
     ) -> None:
         super().__init__()
@@ -117,7 +117,12 @@ class RecordingDataModule(LightningDataModule):
     def train_dataloader(self) -> DataLoader:
         # Lightning reads ahead before it tells the sampler its epoch: a resumed run must start at the right one.
         epoch = self.trainer.fit_loop.epoch_progress.current.processed if self.trainer else 0  # type: ignore[attr-defined]
-        sampler = EpochBatches(len(self.train_set), self.batch_size, self.seed, epoch, *self._rank())
+        rank, world = self._rank()
+        if self.batch_size < world:
+            raise GateSightError(
+                f"data.batch_size={self.batch_size} documents a step cannot be shared by {world} processes: give at least data.batch_size={world}."
+            )
+        sampler = EpochBatches(len(self.train_set), self.batch_size, self.seed, epoch, rank, world)
         return DataLoader(self.train_set, batch_size=None, sampler=sampler, num_workers=self.num_workers)
 
     def val_dataloader(self) -> DataLoader:
