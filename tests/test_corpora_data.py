@@ -102,5 +102,5 @@ def test_functions_are_read_with_what_they_take_call_and_return() -> None:
     source = 'class A:\n    def total(self, items, start):\n        """Add the items to the start value."""\n        value = start\n        for item in items:\n            value += len(item)\n        return value\n'
     (found,) = functions(source)
     assert (found.owner, found.name, found.arguments) == ("A", "total", ("items", "start"))
-    assert (found.calls, found.returns) == (("len",), ("value",))
+    assert (found.uses, found.gives) == ("calls `len`", "returns `value`")
     assert found.code.startswith("def total(self")

@@ -52,9 +52,9 @@ def cloze(rng: random.Random, title: str, paragraphs: Sequence[str], size: int) 
     for line in re.split(r"(?<=[.!?])(?<!Mr\.)(?<!Mrs\.) ", " ".join(passage.paragraphs)):
         if 60 < len(line) < 220 and line[0].isupper() and not re.search(r'["()]', line):
             pieces = line.split()
-            half = len(pieces) // 2
-            question = f"How does the sentence go on: “{' '.join(pieces[:half])} …”?"
-            passage.facts.append((question, f"“… {' '.join(pieces[half:])}”"))
+            for cut in (len(pieces) // 3, len(pieces) // 2, 2 * len(pieces) // 3):
+                question = f"How does the sentence go on: “{' '.join(pieces[:cut])} …”?"
+                passage.facts.append((question, f"“… {' '.join(pieces[cut:])}”"))
     return passage
 
 
@@ -74,18 +74,24 @@ def diverse_qa(rng: random.Random, glosses: Sequence[Gloss], novels: dict[str, l
         source, license = f"Jane Austen, {title} (r-cran-janeaustenr), questions generated", PUBLIC_DOMAIN
     else:
         passage = {"story": story, "gazetteer": gazetteer, "minutes": minutes}[kind](rng, size)
-    text, facts = "\n\n".join([passage.title, *passage.paragraphs]), list(dict.fromkeys(passage.facts))
-    rng.shuffle(facts)
-    while facts and len(facts) < 40:  # asked again in another form
-        facts += rng.sample(facts, len(facts))
+    text = "\n\n".join([passage.title, *passage.paragraphs])
     form = rng.choice([("Question: ", "\nAnswer:"), ("Q: ", "\nA:"), ("", "\n→")])
     parts, before = [], f"{text}\n\n"
-    for question, answer in facts:
+    for question, answer in _draw(rng, list(dict.fromkeys(passage.facts)), 60):
         opening = question.split()[:2]
         asked, answered = _form(rng, question, answer, [a for q, a in passage.facts if q.split()[:2] == opening])
         parts.append(f"{before}{form[0]}{asked}{form[1]}")
         before = f" {answered}\n\n"
     return Draft(parts, source, license)
+
+
+def _draw(rng: random.Random, facts: Sequence[tuple[str, str]], count: int) -> list[tuple[str, str]]:
+    """``count`` facts, none of them again before half of the others; nothing of fewer than four."""
+    drawn: list[tuple[str, str]] = []
+    while len(facts) >= 4 and len(drawn) < count:
+        recent = drawn[-(len(facts) // 2) :]
+        drawn.append(rng.choice([fact for fact in facts if fact not in recent]))
+    return drawn
 
 
 def _form(rng: random.Random, question: str, answer: str, answers: Sequence[str]) -> tuple[str, str]:
@@ -102,7 +108,11 @@ def _form(rng: random.Random, question: str, answer: str, answers: Sequence[str]
         return f"{question} {options}", f"({'abcd'[right]}) {answer}"
     guess = rng.choice([answer, rng.choice(alike)])
     verdict = "Yes" if guess == answer else "No"
-    return f"{question} Is it “{guess}”?", f"{verdict}, the answer is “{answer}”."
+    return f"{question} Is it {_quoted(guess)}?", f"{verdict}, the answer is {_quoted(answer)}."
+
+
+def _quoted(text: str) -> str:
+    return text if text.startswith("“") else f"“{text}”"
 
 
 def translated_qa(rng: random.Random, catalogues: dict[str, list[tuple[str, str]]]) -> Draft:

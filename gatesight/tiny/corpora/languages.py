@@ -69,7 +69,7 @@ LANGUAGES = {
             "Qu'apporte {name} ?",
             "Quel jour vient {name} ?",
         ),
-        ("Nantes", "Dijon", "Reims", "Tours", "Brest", "Nancy", "Colmar", "Arles", "Lyon", "Rouen", "Namur"),
+        ("Nantes", "Dijon", "Reims", "Tours", "Brest", "Nancy", "Colmar", "Metz", "Lyon", "Rouen", "Namur"),
         (
             "un violon",
             "une loupe",

@@ -23,8 +23,10 @@ class Function:
     summary: str
     code: str
     arguments: tuple[str, ...]
-    calls: tuple[str, ...]
-    returns: tuple[str, ...]
+    uses: str
+    """What it calls, as "calls `a` and `b`"; empty if nothing."""
+    gives: str
+    """What it returns or yields, as "returns `a` or `b`"; empty if that takes too long to say."""
 
 
 def code(rng: random.Random, modules: dict[str, str]) -> Draft:
@@ -57,14 +59,26 @@ def _function(source: str, node: ast.FunctionDef, owner: str) -> Function | None
         return None
     lines = source.splitlines()[node.lineno - 1 : node.end_lineno]
     body = "\n".join(line[node.col_offset :] for line in lines)
-    calls = [ast.unparse(c.func) for c in ast.walk(node) if isinstance(c, ast.Call)]
-    returns = [ast.unparse(r.value) for r in ast.walk(node) if isinstance(r, ast.Return) and r.value is not None]
     arguments = tuple(a.arg for a in (*node.args.args, *node.args.kwonlyargs) if a.arg != "self")
-    return Function(node.name, owner, summary, body, arguments, _short(calls), _short(returns))
+    return Function(node.name, owner, summary, body, arguments, _uses(node), _gives(node))
 
 
-def _short(texts: Sequence[str]) -> tuple[str, ...]:
-    return tuple(t for t in dict.fromkeys(texts) if len(t) < 40)[:5]
+def _uses(node: ast.FunctionDef) -> str:
+    calls = list(dict.fromkeys(ast.unparse(c.func) for c in ast.walk(node) if isinstance(c, ast.Call)))
+    short = [call for call in calls if len(call) < 40][:5]
+    return f"calls{'' if short == calls else ', among others,'} {_names(short)}" if short else ""
+
+
+def _gives(node: ast.FunctionDef) -> str:
+    found: dict[str, list[str]] = {"yields": [], "returns": []}
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Yield | ast.YieldFrom | ast.Return) and inner.value is not None:
+            found["returns" if isinstance(inner, ast.Return) else "yields"].append(ast.unparse(inner.value))
+    verb = "yields" if found["yields"] else "returns"
+    values = list(dict.fromkeys(found[verb]))
+    if not values:
+        return "returns nothing"
+    return f"{verb} {_names(values, 'or')}" if len(values) < 5 and max(map(len, values)) < 40 else ""
 
 
 def code_instruction(rng: random.Random, library: dict[str, list[Function]]) -> Draft:
@@ -98,9 +112,8 @@ def _task(rng: random.Random, function: Function, module: str) -> str:
 
 def _solution(function: Function) -> str:
     takes = f"takes {_names(function.arguments)}" if function.arguments else "takes no further arguments"
-    uses = f" It calls {_names(function.calls)}." if function.calls else ""
-    gives = f" It returns {_names(function.returns, 'or')}." if function.returns else " It returns nothing."
-    return f"```python\n{function.code}\n```\n\n`{function.name}` {takes}.{uses}{gives}"
+    more = "".join(f" It {said}." for said in (function.uses, function.gives) if said)
+    return f"```python\n{function.code}\n```\n\n`{function.name}` {takes}.{more}"
 
 
 def _names(names: Sequence[str], joint: str = "and") -> str:
@@ -114,8 +127,8 @@ def _question(rng: random.Random, function: Function) -> tuple[str, str]:
         (f"What was `{name}` for?", f"{function.summary[0].upper()}{function.summary[1:]}."),
         (f"Which arguments does `{name}` take?", f"{_names(function.arguments)}." if function.arguments else "None."),
     ]
-    if function.calls:
-        choices.append((f"What does `{name}` call?", f"It calls {_names(function.calls)}."))
-    if function.returns:
-        choices.append((f"What does `{name}` return?", f"It returns {_names(function.returns, 'or')}."))
+    if function.uses:
+        choices.append((f"What does `{name}` call?", f"It {function.uses}."))
+    if function.gives:
+        choices.append((f"What does `{name}` {function.gives.split('s ')[0]}?", f"It {function.gives}."))
     return rng.choice(choices)

@@ -64,7 +64,7 @@ def jargon(root: Path) -> list[str]:
 
 
 def wordnet(root: Path) -> list[Gloss]:
-    """The glosses of WordNet's nouns and verbs (``wordnet-base``) that have an example."""
+    """The glosses of WordNet's nouns and verbs (``wordnet-base``) whose first word stands in their first example."""
     found = []
     for kind in ("noun", "verb"):
         for line in _file(root, f"usr/share/wordnet/data.{kind}").read_text("utf-8").splitlines():
@@ -76,7 +76,7 @@ def wordnet(root: Path) -> list[Gloss]:
             definition = re.split(r'[;:]? "', gloss)[0].strip("; ")
             if re.search(r"offensive|derogatory|ethnic|slur|sexual|obscen|vulgar|prostitut|slave", gloss):
                 continue
-            if examples and 20 < len(definition) < 110 and names[0].islower():
+            if examples and names[0] in examples[0] and 20 < len(definition) < 110 and names[0].islower():
                 found.append(Gloss(names, definition, examples))
     return found
 
@@ -154,14 +154,15 @@ class _Prose(HTMLParser):
 def modules(root: Path) -> dict[str, str]:
     """Source of the modules of Python's standard library (``libpython3.11-stdlib``), by name.
 
-    Modules that speak of a copyright or a licence of their own are left out, and those that are mostly tables.
+    Modules that speak of a copyright or a licence of their own are left out, folders to which the package's copyright file gives
+    another owner (``logging``, ``multiprocessing``, ``sqlite3``), and modules that are mostly tables.
     """
     base = _file(root, "usr/lib/python3.11")
     found = {}
     for path in sorted(base.rglob("*.py")):
         name = path.relative_to(base).as_posix()
         if re.search(
-            r"(^|/)(test|tests|idlelib|lib2to3|encodings|pydoc_data|__pycache__|site-packages|dist-packages)/|^_sysconfigdata",
+            r"(^|/)(test|tests|idlelib|lib2to3|encodings|pydoc_data|site-packages|dist-packages|logging|multiprocessing|sqlite3)/|^_sysconfigdata",
             name,
         ):
             continue
