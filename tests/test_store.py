@@ -54,11 +54,10 @@ def write(folder: Path, shards: list[list[RecordedDocument]], made_by: Manifest)
 
 @settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lengths=st.lists(st.integers(1, 50), min_size=2, max_size=6), packed=st.booleans())
-def test_documents_come_back_bit_for_bit(
-    tmp_path_factory: pytest.TempPathFactory, lengths: list[int], packed: bool
-) -> None:
+def test_documents_come_back(tmp_path_factory: pytest.TempPathFactory, lengths: list[int], packed: bool) -> None:
     folder = tmp_path_factory.mktemp("recording")
     documents = [document(f"{'ab'[i % 2]}/{i}", n, seed=i) for i, n in enumerate(lengths)]
+    documents[0].signals[0, 0, 0, 0] = 65504  # the largest float16
     write(folder, [documents[:1], documents[1:]], manifest(packed))
     recording = Recording(folder)
     assert recording.manifest == manifest(packed)
@@ -66,7 +65,11 @@ def test_documents_come_back_bit_for_bit(
     assert recording.corpora == [d.corpus for d in documents]
     for put, got in zip(documents, recording, strict=True):
         for field in dataclasses.fields(put):
-            np.testing.assert_array_equal(getattr(put, field.name), getattr(got, field.name))
+            if packed and field.name == "signals":
+                np.testing.assert_allclose(got.signals, put.signals, rtol=2**-8, atol=2**-22)  # half a step of float16
+                assert not (got.signals.view(np.uint16) & 7).any()
+            else:
+                np.testing.assert_array_equal(getattr(put, field.name), getattr(got, field.name))
 
 
 def test_reading_some_columns_and_crossing_processes(tmp_path: Path) -> None:
@@ -88,7 +91,7 @@ def test_packing_saves_space_on_signals(tmp_path: Path) -> None:
     for packed in (False, True):
         write(tmp_path / str(packed), [[document("a/0", 800)]], manifest(packed))
     plain, packed_size = ((tmp_path / str(p) / shard_name(0, 1)).stat().st_size for p in (False, True))
-    assert packed_size < 0.9 * plain
+    assert packed_size < 0.8 * plain
 
 
 def test_values_that_are_not_finite_are_never_written() -> None:
