@@ -14,7 +14,8 @@ from omegaconf import DictConfig, OmegaConf
 import gatesight
 from gatesight.cli import entry_point
 from gatesight.errors import GateSightError
-from models.estimator_module import METHODS, EstimatorModule, load_module
+from models.estimator_module import EstimatorModule, load_module
+from models.predictors import PREDICTORS
 
 
 def read_run(run: Path) -> tuple[EstimatorModule, dict[str, Any], dict[str, Any]]:
@@ -39,7 +40,7 @@ def artifact_info(module: EstimatorModule, model: dict[str, Any], metrics: dict[
     documents = sum(metrics["documents"].values())  # a run with the served fold is measured on all it was trained on
     measures = ("overlap_at_10", "coverage_at_10", "spearman")
     methods = [
-        {"method": METHODS[key], **{name: found["overall"][name] for name in measures}}
+        {"method": PREDICTORS[key].title, **{name: found["overall"][name] for name in measures}}
         for key, found in metrics["methods"].items()
     ]
     return {

@@ -13,29 +13,44 @@ from omegaconf import DictConfig, OmegaConf
 
 from data_modules.recording import RecordingDataModule
 from gatesight.cli import entry_point
+from gatesight.errors import GateSightError
 from gatesight.files import atomic_write
-from gatesight.folds import NONE
+from gatesight.folds import LOCO, NONE
 from models.estimator_module import HEADLINE, EstimatorModule, load_module
 
 
 def train(cfg: DictConfig) -> float:
     """Fit, evaluate every document in the fold that never saw its corpus, and return overlap@10."""
     seed_everything(cfg.seed, workers=True, verbose=False)
-    data: RecordingDataModule = instantiate(cfg.data)
-    module: EstimatorModule = instantiate(cfg.estimator, **data.description, _convert_="all")
-    if cfg.ckpt_path:
-        load_module(Path(cfg.ckpt_path))  # refuse a damaged one before anything starts
+    data, module = prepare(cfg)
     logger = instantiate(cfg.logger)
     try:
         logger.log_hyperparams(OmegaConf.to_container(cfg, resolve=True))
         trainer: Trainer = instantiate(cfg.trainer, logger=logger, callbacks=[*instantiate(cfg.callbacks).values()])
-        trainer.fit(module, data, ckpt_path=cfg.ckpt_path)
+        if cfg.fit:
+            trainer.fit(module, data, ckpt_path=cfg.ckpt_path)
         trainer.test(module, data, verbose=False)
         return float(trainer.callback_metrics[HEADLINE])
     finally:
         finish = getattr(logger.experiment, "finish", None)  # W&B: else the next job of a multirun logs into this run
         if callable(finish):
             finish()
+
+
+def prepare(cfg: DictConfig) -> tuple[RecordingDataModule, EstimatorModule]:
+    """The recording and its estimators: new ones, or with ``fit=false`` those of a checkpoint."""
+    if cfg.fit:
+        if cfg.ckpt_path:
+            load_module(Path(cfg.ckpt_path))  # refuse a damaged one before anything starts
+        data: RecordingDataModule = instantiate(cfg.data)
+        return data, instantiate(cfg.estimator, **data.description, _convert_="all")
+    if not cfg.ckpt_path:
+        raise GateSightError("fit=false measures trained estimators: give ckpt_path=runs/<run>/checkpoints/last.ckpt.")
+    module = load_module(Path(cfg.ckpt_path))
+    fold = NONE if NONE in module.folds else module.folds[0]
+    data = instantiate(cfg.data, fold=fold, known=module.corpora)
+    module.measure_on(data)
+    return data, module
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="train")
@@ -46,7 +61,7 @@ def main(cfg: DictConfig) -> float:
     score = train(cfg)
     run = output.relative_to(Path.cwd()) if output.is_relative_to(Path.cwd()) else output
     rich.print(f"\nrun folder  {run}  (tables, figures, metrics.json, checkpoints)")
-    if cfg.fold in ("loco", NONE):
+    if cfg.fit and cfg.fold in (LOCO, NONE):
         rich.print(f"next        python export.py run={run}")
     return score
 

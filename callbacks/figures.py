@@ -11,11 +11,9 @@ from matplotlib.figure import Figure
 
 from gatesight.files import atomic_path
 from gatesight.metrics import FRACTIONS, percent
-from models.estimator_module import METHODS, OURS, EstimatorModule
+from models.estimator_module import EstimatorModule
+from models.predictors import OURS, PREDICTORS
 
-COLOURS = dict(zip(METHODS, ("#1b6ca8", "#e08e0b", "#7a7a7a", "#b3b3b3", "#3c8d5a"), strict=True))
-"""One colour a method, in all figures; told apart in grey as well, by lightness."""
-MARKERS = dict(zip(METHODS, "os^vD", strict=True))
 STYLE = {"size": 9, "title": 11, "ink": "#222222", "grid": "#dddddd"}
 
 
@@ -108,7 +106,7 @@ def _finish(figure: Figure, axes: Axes) -> Figure:
     axes.tick_params(labelsize=STYLE["size"], colors=STYLE["ink"])
     figure.legend(
         loc="outside lower center",
-        ncols=len(METHODS) + 1,
+        ncols=min(7, len(axes.get_legend_handles_labels()[0])),
         frameon=False,
         fontsize=STYLE["size"],
         handletextpad=0.4,
@@ -120,9 +118,9 @@ def _finish(figure: Figure, axes: Axes) -> Figure:
 def _dots(method: str) -> dict[str, Any]:
     ours = method == OURS
     return {
-        "label": METHODS[method],
-        "color": COLOURS[method],
-        "marker": MARKERS[method],
+        "label": PREDICTORS[method].title,
+        "color": PREDICTORS[method].colour,
+        "marker": PREDICTORS[method].marker,
         "s": 52 if ours else 30,
         "zorder": 4 if ours else 3,
         "edgecolors": "white",
@@ -133,9 +131,9 @@ def _dots(method: str) -> dict[str, Any]:
 def _line(method: str) -> dict[str, Any]:
     ours = method == OURS
     return {
-        "label": METHODS[method],
-        "color": COLOURS[method],
-        "marker": MARKERS[method],
+        "label": PREDICTORS[method].title,
+        "color": PREDICTORS[method].colour,
+        "marker": PREDICTORS[method].marker,
         "ms": 6 if ours else 4.5,
         "lw": 2.4 if ours else 1.3,
         "zorder": 4 if ours else 3,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,13 @@ from rich import box
 from rich.table import Table as RichTable
 
 from gatesight.files import atomic_write
-from models.estimator_module import METHODS, EstimatorModule
+from models.estimator_module import EstimatorModule
+from models.predictors import PREDICTORS
 
-MEASURES = {"overlap_at_10": "overlap@10", "coverage_at_10": "coverage@10", "spearman": "ρ"}
-"""Measures of the overall table, and their names for readers."""
+HEADLINES = ("overlap_at_10", "coverage_at_10", "spearman")
+"""Measures that the terminal shows; the files have all."""
+COLUMNS = 6
+"""Predictors that a table of the terminal holds side by side; the files hold any number."""
 
 
 @dataclass(frozen=True)
@@ -56,23 +60,31 @@ class Table:
         return table
 
 
-def tables(results: dict[str, Any]) -> list[Table]:
-    """The tables of a result, as :class:`~models.estimator_module.EstimatorModule` leaves it: percent, and ρ."""
+def overall(results: dict[str, Any], measures: Sequence[str] | None = None) -> Table:
+    """A line a predictor, with some measures or all: percent, and ρ."""
     methods = results["methods"]
-    documents, protocol = sum(results["documents"].values()), results["protocol"]
-    overall = [[METHODS[m], *(_figure(name, methods[m]["overall"][name]) for name in MEASURES)] for m in methods]
-    found = [Table("overall", f"{documents} documents, {protocol}", ["method", *MEASURES.values()], overall)]
-    for group, title in (("corpus", "corpus"), ("layer", "attention layer")):
-        names = next(iter(methods.values()))[f"by_{group}"]["overlap_at_10"]
-        rows = [
-            [name, *(_figure("overlap_at_10", methods[m][f"by_{group}"]["overlap_at_10"][name]) for m in methods)]
-            for name in names
-        ]
-        found.append(Table(f"by_{group}", f"overlap@10 by {title}", [title, *(METHODS[m] for m in methods)], rows))
-    return found
+    measures = measures or list(next(iter(methods.values()))["overall"])
+    rows = [[PREDICTORS[m].title, *(figure(name, methods[m]["overall"][name]) for name in measures)] for m in methods]
+    title = f"{sum(results['documents'].values())} documents, {results['protocol']}"
+    return Table("overall", title, ["method", *(heading(name) for name in measures)], rows)
 
 
-def _figure(measure: str, value: float) -> str:
+def by_group(results: dict[str, Any], group: str) -> Table:
+    """Overlap@10 in percent by ``corpus`` or by attention ``layer``, a column a predictor."""
+    found = {m: values[f"by_{group}"]["overlap_at_10"] for m, values in results["methods"].items()}
+    names = next(iter(found.values()))
+    rows = [[name, *(figure("overlap_at_10", values[name]) for values in found.values())] for name in names]
+    title = {"corpus": "corpus", "layer": "attention layer"}[group]
+    return Table(f"by_{group}", f"overlap@10 by {title}", [title, *(PREDICTORS[m].title for m in found)], rows)
+
+
+def heading(measure: str) -> str:
+    """``overlap@10`` of ``overlap_at_10``."""
+    return "ρ" if measure == "spearman" else measure.replace("_at_", "@")
+
+
+def figure(measure: str, value: float) -> str:
+    """A value as tables show it: percent, but ρ as it is."""
     return f"{value:.3f}" if measure == "spearman" else f"{100 * value:.1f}"
 
 
@@ -90,14 +102,16 @@ class Tables(Callback):
         if trainer.is_global_zero and isinstance(pl_module, EstimatorModule):
             results = pl_module.results
             atomic_write(self.folder / "metrics.json", json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-            for table in tables(results):
+            for table in (overall(results), by_group(results, "corpus"), by_group(results, "layer")):
                 atomic_write(self.folder / "tables" / f"{table.name}.md", table.markdown())
                 atomic_write(self.folder / "tables" / f"{table.name}.csv", table.csv())
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Print once the progress bar is gone."""
         if stage == "test" and trainer.is_global_zero and isinstance(pl_module, EstimatorModule):
-            for table in tables(pl_module.results):
-                rich.print(table.rich(), "")
-            for note in pl_module.results["notes"]:
+            results = pl_module.results
+            rich.print(overall(results, HEADLINES).rich(), "")
+            for group in ("corpus", "layer") if len(results["methods"]) <= COLUMNS else ():
+                rich.print(by_group(results, group).rich(), "")
+            for note in results["notes"]:
                 rich.print(f"[dim]{note}[/dim]")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,6 +44,19 @@ class Document(NamedTuple):
     prefix: int
     corpus: int
 
+    def age(self) -> torch.Tensor:
+        """``[n, 3]`` age features."""
+        n = len(self.signals)
+        return age_features(torch.arange(n, device=self.signals.device), n)
+
+    def label(self) -> torch.Tensor:
+        """``[L, H, n]`` U over its maximum over the entries behind the prefix; all 0 where none of them has any utility."""
+        largest = self.utility[..., self.prefix :].amax(-1, keepdim=True)
+        return self.utility / torch.where(largest > 0, largest, 1)
+
+    def to(self, device: torch.device) -> Document:
+        return self._replace(signals=self.signals.to(device), utility=self.utility.to(device))
+
 
 class RecordingDataModule(LightningDataModule):
     """Opens a recording and serves it to training and evaluation.
@@ -59,6 +72,7 @@ class RecordingDataModule(LightningDataModule):
         positions: entries drawn from a document an epoch.
         batch_size: documents of an optimiser step, over all ranks together.
         num_workers: processes that read ahead.
+        known: names of corpora that trained estimators know, in their order; the recording's others follow.
 
     Raises:
         GateSightError: there is no intact recording, it is of another model, there is no such fold, or a document has
@@ -75,16 +89,18 @@ class RecordingDataModule(LightningDataModule):
         positions: int = 500,
         batch_size: int = 1,
         num_workers: int = 0,
+        known: Sequence[str] = (),
     ) -> None:
         super().__init__()
         self.recording = _open(recording, model, model_path)
         self.seed, self.positions, self.batch_size, self.num_workers = seed, positions, batch_size, num_workers
-        self.corpora = corpora_of(self.recording)
+        self.corpora = list(dict.fromkeys([*known, *corpora_of(self.recording)]))
         self.folds = plan_folds(fold, self.corpora)
         corpus = [self.corpora.index(name) for name in self.recording.corpora]
         trained = [i for i, c in enumerate(corpus) if any(self.corpora[c] != held_out for held_out in self.folds)]
         tested = [i for i, c in enumerate(corpus) if NONE in self.folds or self.corpora[c] in self.folds]
         self.train_set = DrawnDocuments(self.recording, corpus, trained, seed, positions)
+        self.training_documents = WholeDocuments(self.recording, corpus, trained)
         self.test_set = WholeDocuments(self.recording, corpus, tested)
 
     @property

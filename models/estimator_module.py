@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
 import torch
 from lightning import LightningModule
+from rich.progress import track
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from data_modules.recording import Batch, Document, RecordingDataModule
+from data_modules.recording import Batch, Document, RecordingDataModule, WholeDocuments
 from gatesight.bank import EstimatorBank
 from gatesight.comparison import Comparison
 from gatesight.errors import GateSightError
 from gatesight.estimator import Estimator
-from gatesight.features import age_features, window_columns
+from gatesight.features import window_columns
 from gatesight.folds import NONE
 from gatesight.layout import HybridLayout
-from gatesight.methods.age import NewerFirst, OlderFirst
-from gatesight.methods.slow_write import SlowWrite, slow_heads
+from gatesight.methods.best_cell import BestCell, find_best_cells
+from gatesight.methods.ridge import Ridge
+from gatesight.methods.window_mean import slow_heads
+from models.predictors import AGE_MLP, BEST_CELL, OURS, PREDICTORS, RIDGE, check, native
 
-OURS = "gatesight"
-METHODS = {
-    OURS: "GateSight",
-    "age_mlp": "age MLP",
-    "older_first": "older first",
-    "newer_first": "newer first",
-    "slow_write": "slow write",
-}
-"""Keys of the methods in logs and files, and their names for readers."""
+DEFAULT = (OURS, AGE_MLP, "older_first", "newer_first", "slow_write")
 HEADLINE = "test/overlap_at_10"
 """Logged key of the figure that sweeps maximise."""
 CHUNK = 8192
@@ -41,7 +37,7 @@ class EstimatorModule(LightningModule):
 
     The loss is the sum over MLPs of each one's mean binary cross-entropy over its own rows, those of documents outside
     its fold's corpus; gradients are clipped MLP by MLP. Nothing an MLP learns depends on the others, or on its held-out corpus.
-    Logs ``train/loss``, ``val/overlap_at_10`` and, after the test, ``test/<measure>`` and ``test/<method>/<measure>``.
+    Logs ``train/loss``, ``val/overlap_at_10`` and, after the test, ``test/<measure>`` and ``test/<predictor>/<measure>``.
 
     Args:
         layout: the model's layout, as a dict.
@@ -55,6 +51,7 @@ class EstimatorModule(LightningModule):
         weight_decay: AdamW's.
         clip: largest gradient norm of an MLP.
         slow_threshold: half-life in tokens from which a head is slow.
+        predictors: what is measured beside each other, keys of ``models.predictors.PREDICTORS``.
     """
 
     counts: torch.Tensor
@@ -65,6 +62,8 @@ class EstimatorModule(LightningModule):
     """``[F]`` bool: no head of the fold reached the threshold."""
     gate: torch.Tensor
     """``[L]`` w_l of the last fold's training corpora: all of them, in the fold that is served."""
+    best_cells: torch.Tensor
+    """``[L, H]`` int64."""
 
     def __init__(
         self,
@@ -79,9 +78,12 @@ class EstimatorModule(LightningModule):
         weight_decay: float = 1e-2,
         clip: float = 1.0,
         slow_threshold: float = 1000.0,
+        predictors: Sequence[str] = DEFAULT,
     ) -> None:
         super().__init__()
+        check(predictors)
         self.save_hyperparameters()
+        self.predictors = [name for name in PREDICTORS if name in predictors]
         self.layout = HybridLayout.from_dict(layout)
         self.corpora, self.folds = corpora, folds
         gdn, heads = (len(self.layout.gdn_layers), self.layout.value_heads), self.layout.kv_heads
@@ -93,9 +95,11 @@ class EstimatorModule(LightningModule):
             "slow": torch.zeros(len(folds), *gdn, dtype=torch.bool),
             "slow_fallback": torch.zeros(len(folds), dtype=torch.bool),
             "gate": torch.zeros(len(columns)),
+            "best_cells": torch.zeros(len(columns), heads, dtype=torch.int64),
         }.items():
             self.register_buffer(name, value)
-        self.comparison = Comparison(list(METHODS), corpora, self.layout.attention_layers)
+        self.ridge = Ridge(columns, heads, self.counts) if RIDGE in predictors else None
+        self.comparison = Comparison(self.predictors, corpora, self.layout.attention_layers)
         self.validation = Comparison([OURS], corpora, self.layout.attention_layers)
         self.results: dict[str, Any] = {}
         self.seconds = 0.0
@@ -151,7 +155,29 @@ class EstimatorModule(LightningModule):
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def on_fit_start(self) -> None:
+        self._fit_closed_forms(self.trainer.datamodule)  # type: ignore[attr-defined]
         self._started = time.perf_counter()
+
+    @torch.no_grad()
+    def _fit_closed_forms(self, data: RecordingDataModule) -> None:
+        """Ridge and the best cells, each in one pass over the documents; every rank does it by itself, with one result."""
+
+        def documents(of: WholeDocuments, doing: str) -> Iterator[Document]:
+            for i in track(range(len(of)), doing, transient=True, disable=self.global_rank > 0):
+                yield of[i].to(self.device)
+
+        if self.ridge is not None:
+            for document in documents(data.training_documents, "Ridge"):
+                body = slice(document.prefix, None)
+                label = document.label()[..., body]
+                self.ridge.add(document.signals[body], document.age()[body], label, document.corpus)
+            self.ridge.solve()
+        if BEST_CELL in self.predictors:
+            bodies = (
+                (document.signals[document.prefix :], document.utility[..., document.prefix :])
+                for document in documents(data.test_set, "Best cells")
+            )
+            self.best_cells.copy_(find_best_cells(bodies))
 
     def on_fit_end(self) -> None:
         self.seconds = time.perf_counter() - self._started
@@ -162,27 +188,28 @@ class EstimatorModule(LightningModule):
         name = self.corpora[corpus]
         return self.folds.index(name if name in self.folds else NONE)
 
-    def scores(self, document: Document, methods: list[str]) -> dict[str, torch.Tensor]:
-        """``[L, H, n]`` scores of some methods, in the fold that holds the document's corpus out."""
-        fold, signals, n = self.fold_of(document.corpus), document.signals, len(document.signals)
-        age = age_features(torch.arange(n, device=signals.device), n)
+    def scores(self, document: Document, predictor: str) -> torch.Tensor:
+        """``[L, H, n]`` scores of a predictor, in the fold that holds the document's corpus out."""
+        fold, signals, age = self.fold_of(document.corpus), document.signals, document.age()
 
         def mlp(bank: EstimatorBank, inputs: torch.Tensor) -> torch.Tensor:
             chunks = zip(inputs.split(CHUNK), age.split(CHUNK), strict=True)
             return torch.cat([bank(x, a, fold)[0] for x, a in chunks], dim=-1).sigmoid()
 
-        make = {
-            OURS: lambda: mlp(self.bank, signals),
-            "age_mlp": lambda: mlp(self.age_bank, signals[:, 0, 0, :0]),
-            "older_first": lambda: OlderFirst(self.layout).score(signals),
-            "newer_first": lambda: NewerFirst(self.layout).score(signals),
-            "slow_write": lambda: SlowWrite(self.layout, self.hparams["window"], self.slow[fold]).score(signals),
-        }
-        return {name: make[name]() for name in methods}
+        if predictor == OURS:
+            return mlp(self.bank, signals)
+        if predictor == AGE_MLP:
+            return mlp(self.age_bank, signals[:, 0, 0, :0])
+        if predictor == RIDGE and self.ridge is not None:
+            return self.ridge(signals, age, fold)
+        if predictor == BEST_CELL:
+            return BestCell(self.best_cells).score(signals)
+        return native(predictor, self.layout, self.hparams["window"], self.slow[fold]).score(signals)
 
     def _compare(self, document: Document, comparison: Comparison) -> None:
         body = slice(document.prefix, None)
-        for method, scores in self.scores(document, comparison.methods).items():
+        for method in comparison.methods:
+            scores = self.scores(document, method)
             comparison.update(method, scores[..., body], document.utility[..., body], document.corpus)
 
     def validation_step(self, document: Document, batch_idx: int) -> None:
@@ -194,6 +221,20 @@ class EstimatorModule(LightningModule):
     def on_validation_epoch_end(self) -> None:
         overall = self.validation.results()[OURS]["overall"]
         self.log_dict({f"val/{name}": value for name, value in overall.items()})
+
+    def measure_on(self, data: RecordingDataModule) -> None:
+        """Get ready to be measured, as trained, on another recording, which may hold further corpora.
+
+        Raises:
+            GateSightError: it is of another model.
+        """
+        if data.layout != self.layout:
+            raise GateSightError(
+                f"the recording '{data.recording.location}' is of a model of layout {data.layout.hash}, the estimators are of "
+                f"{self.layout.hash}: measure them on a recording of their own model."
+            )
+        self.corpora = data.corpora
+        self.comparison = Comparison(self.predictors, self.corpora, self.layout.attention_layers)
 
     def on_test_epoch_end(self) -> None:
         self.results = {
@@ -209,9 +250,11 @@ class EstimatorModule(LightningModule):
 
     def _notes(self) -> list[str]:
         threshold = self.hparams["slow_threshold"]
-        if not self.slow_fallback.any():
-            return [f"slow heads: half-life of at least {threshold:g} tokens"]
-        return [f"slow heads: the slowest 13%, since no head reaches a half-life of {threshold:g} tokens"]
+        slow = f"slow heads: half-life of at least {threshold:g} tokens"
+        if self.slow_fallback.any():
+            slow = f"slow heads: the slowest 13%, since no head reaches a half-life of {threshold:g} tokens"
+        best = "* the best GDN head for each KV head, chosen on the documents it is measured on: a ceiling"
+        return [slow, best] if BEST_CELL in self.predictors else [slow]
 
     # --- export
 

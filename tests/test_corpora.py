@@ -238,3 +238,13 @@ def test_the_configs_give_corpora(name: str, library: Path) -> None:
         cfg.path = str(library)
     corpora = list(instantiate(cfg))
     assert corpora == {"folder": list(folder(str(library))), "hub": [library.name]}.get(name, list(NAMES))
+
+
+def test_embedded_documents_are_joined_into_longer_ones() -> None:
+    single, joined = ({name: list(texts) for name, texts in embedded(join).items()} for join in (1, 3))
+    for name, documents in joined.items():
+        assert len(documents) == len(single[name]) // 3
+        assert documents[1].doc_id == single[name][3].doc_id
+        assert documents[1].text == "\n\n".join(document.text for document in single[name][3:6])
+    with pytest.raises(GateSightError, match=r"corpora\.join=0"):
+        embedded(0)

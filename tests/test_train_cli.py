@@ -18,7 +18,8 @@ from omegaconf import open_dict
 from gatesight import GateSightError
 from gatesight.cli import entry_point
 from gatesight.estimator import Estimator
-from models.estimator_module import METHODS, OURS
+from models.estimator_module import DEFAULT
+from models.predictors import OURS, PREDICTORS
 from tests.synthetic import CORPORA, TINY, write_recording
 from train import train
 
@@ -102,9 +103,9 @@ def test_from_training_to_scores(tmp_path: Path, recording: Path) -> None:
         assert (out / f"figures/{figure}.png").read_bytes().startswith(b"\x89PNG")
     with (out / "tables/by_corpus.csv").open() as file:
         rows = list(csv.reader(file))
-    assert rows[0] == ["corpus", *METHODS.values()]
+    assert rows[0] == ["corpus", *(PREDICTORS[name].title for name in DEFAULT)]
     assert [row[0] for row in rows[1:]] == list(CORPORA[:3])
-    assert (out / "tables/overall.md").read_text().count("\n") == 2 + len(METHODS)
+    assert (out / "tables/overall.md").read_text().count("\n") == 2 + len(DEFAULT)
 
     exported = cli("export.py", f"run={out}", f"output={tmp_path / 'artifact'}")
     assert exported.returncode == 0, exported.stderr
@@ -113,6 +114,22 @@ def test_from_training_to_scores(tmp_path: Path, recording: Path) -> None:
     assert estimator.info["training"]["corpora"] == list(CORPORA[:3])
     assert estimator.info["model"]["id"] == "synthetic"
     assert "| GateSight |" in (tmp_path / "artifact/README.md").read_text()
+
+
+def test_trained_estimators_are_measured_unchanged_on_another_recording(tmp_path: Path, source: str) -> None:
+    trained = run(tmp_path / "run", source, "trainer.max_epochs=2")
+    measure = ["fit=false", f"ckpt_path={tmp_path}/run/checkpoints/last.ckpt"]
+    assert run(tmp_path / "same", source, *measure) == pytest.approx(trained, abs=1e-6)
+
+    longer = write_recording(tmp_path / "longer", corpora=(CORPORA[1], CORPORA[5]), documents=2, tokens=(300, 400))
+    run(tmp_path / "other", f"model.recording={longer}", *measure)
+    assert json.loads((tmp_path / "other/metrics.json").read_text())["documents"] == {CORPORA[1]: 2, CORPORA[5]: 2}
+
+    with pytest.raises(GateSightError, match="give ckpt_path"):
+        run(tmp_path / "x", source, "fit=false")
+    foreign = write_recording(tmp_path / "foreign", TINY)
+    with pytest.raises(GateSightError, match="measure them on a recording of their own model"):
+        run(tmp_path / "x", f"model.recording={foreign}", *measure)
 
 
 def test_planted_structure_is_found_and_age_alone_is_not_enough(tmp_path: Path) -> None:

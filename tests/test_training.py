@@ -12,7 +12,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 
 from data_modules.recording import RecordingDataModule
 from gatesight import GateSightError
-from models.estimator_module import METHODS, EstimatorModule, load_module
+from models.estimator_module import DEFAULT, EstimatorModule, load_module
 from tests.synthetic import CORPORA, write_recording
 
 EPOCHS = 4
@@ -102,7 +102,7 @@ def test_a_fold_trains_alike_with_and_without_the_others(
 def test_training_learns_and_reports_every_method(unbroken: tuple[EstimatorModule, Path, Trainer]) -> None:
     module, _, trainer = unbroken
     results = module.results
-    assert set(results["methods"]) == set(METHODS)
+    assert set(results["methods"]) == set(DEFAULT)
     assert results["protocol"] == "leave-one-corpus-out"
     assert results["documents"] == dict.fromkeys(CORPORA[:3], 3)
     for found in results["methods"].values():

@@ -9,7 +9,8 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,11 @@ Corpora = Mapping[str, Iterable[TextDocument]]
 """Documents by corpus, in a fixed order, read only as far as they are needed."""
 
 
-def embedded() -> Corpora:
+def embedded(join: int = 1) -> Corpora:
     """The nine corpora that ship with the package, made to mirror the paper's nine subsets.
+
+    Args:
+        join: documents put one after the other to make a longer one.
 
     Raises:
         GateSightError: one of them is not there.
@@ -46,7 +50,9 @@ def embedded() -> Corpora:
         raise GateSightError(
             f"'{missing[0]}' is missing: install gatesight again, or build it as docs/corpora.md says."
         )
-    return {name: _read_embedded(name, path) for name, path in paths.items()}
+    if join < 1:
+        raise GateSightError(f"corpora.join={join}: at least 1 document makes a document.")
+    return {name: _joined(_read_embedded(name, path), join) for name, path in paths.items()}
 
 
 def folder(path: str, text_column: str = "text", corpus: str | None = None) -> Corpora:
@@ -180,6 +186,12 @@ def _read_embedded(name: str, path: Path) -> Iterator[TextDocument]:
         raise GateSightError(f"'{path}' cannot be read ({_first_line(error)}): install gatesight again.") from error
     for row in rows:
         yield TextDocument(row["doc_id"], name, row["text"])
+
+
+def _joined(documents: Iterator[TextDocument], count: int) -> Iterator[TextDocument]:
+    """Each ``count`` neighbours as one document, named by the first; what is left over at the end is dropped."""
+    while len(part := list(islice(documents, count))) == count:
+        yield replace(part[0], text="\n\n".join(document.text for document in part))
 
 
 def _read_files(corpus: str, files: Sequence[Path], root: Path, column: str) -> Iterator[TextDocument]:
