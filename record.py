@@ -11,8 +11,7 @@ from transformers import AutoTokenizer
 from callbacks.progress import Progress
 from callbacks.recording_writer import RecordingWriter
 from data_modules.text import TextDataModule
-from gatesight.cli import entry_point
-from gatesight.errors import GateSightError
+from gatesight.cli import at_least, entry_point
 from gatesight.recording.corpora import Choice, choose
 from gatesight.recording.plan import RecordingPlan
 from gatesight.recording.provenance import describe_model, make_manifest
@@ -30,9 +29,9 @@ def choose_documents(cfg: DictConfig) -> Choice:
 
 def record(cfg: DictConfig) -> None:
     """Record what is not recorded yet."""
-    for key in ("continuations", "tokens", "workers"):
-        if cfg[key] < 1:
-            raise GateSightError(f"{key}={cfg[key]}: at least 1 is needed.")
+    for key in ("continuations", "tokens", "workers", "documents", "min_tokens", "max_tokens"):
+        at_least(1, cfg, key)
+    at_least(0, cfg, "seed")
     layout, identity = describe_model(cfg.model)
     choice = choose_documents(cfg)
     rollouts = {key: cfg[key] for key in ("continuations", "tokens", "seed", "chat")}

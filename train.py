@@ -12,7 +12,7 @@ from lightning import Trainer, seed_everything
 from omegaconf import DictConfig, OmegaConf
 
 from data_modules.recording import RecordingDataModule
-from gatesight.cli import entry_point
+from gatesight.cli import at_least, entry_point
 from gatesight.errors import GateSightError
 from gatesight.files import atomic_write
 from gatesight.folds import LOCO, NONE
@@ -21,6 +21,10 @@ from models.estimator_module import HEADLINE, EstimatorModule, load_module
 
 def train(cfg: DictConfig) -> float:
     """Fit, evaluate every document in the fold that never saw its corpus, and return overlap@10."""
+    for key in ("data.positions", "data.batch_size", "estimator.hidden", "trainer.max_epochs"):
+        at_least(1, cfg, key)
+    for key in ("seed", "data.num_workers", "estimator.lr", "estimator.weight_decay", "estimator.clip"):
+        at_least(0, cfg, key)
     seed_everything(cfg.seed, workers=True, verbose=False)
     data, module = prepare(cfg)
     logger = instantiate(cfg.logger)

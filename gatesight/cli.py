@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from omegaconf import OmegaConf
+import torch
+from omegaconf import DictConfig, MissingMandatoryValue, OmegaConf
 from rich.console import Console
 from rich.markup import escape
 
@@ -20,6 +21,9 @@ from gatesight.errors import GateSightError
 from gatesight.files import storage_error
 
 OmegaConf.register_new_resolver("run_id", lambda: uuid4().hex[:6], use_cache=True, replace=True)
+OmegaConf.register_new_resolver("package", lambda path: str(Path(__file__).parent / path), replace=True)
+# not Lightning's "auto": Apple's GPUs have no float64, which the measures need
+OmegaConf.register_new_resolver("accelerator", lambda: "cuda" if torch.cuda.is_available() else "cpu", replace=True)
 
 
 STORAGE = (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EPERM)
@@ -43,11 +47,20 @@ def entry_point(main: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def at_least(minimum: int, cfg: DictConfig, key: str) -> None:
+    """Raise :class:`GateSightError` if the value of ``key`` is smaller; ``null`` is let pass."""
+    value = OmegaConf.select(cfg, key)
+    if value is not None and value < minimum:
+        raise GateSightError(f"{key}={value}: at least {minimum} is needed.")
+
+
 def _known(error: BaseException | None) -> GateSightError | None:
     """The user's error behind an exception: Hydra wraps what a constructor raises, and libraries write files too."""
     while error is not None and not isinstance(error, GateSightError):
         if isinstance(error, OSError) and error.filename and error.errno in STORAGE:
             return storage_error(Path(str(error.filename)), error)
+        if isinstance(error, MissingMandatoryValue):
+            return GateSightError(f"{error.full_key} is missing: give {error.full_key}=… on the command line.")
         if isinstance(error, ModuleNotFoundError):  # an extra, such as a logger's
             return GateSightError(str(error).splitlines()[0])
         error = error.__cause__

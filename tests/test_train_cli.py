@@ -18,6 +18,7 @@ from omegaconf import open_dict
 from gatesight import GateSightError
 from gatesight.cli import entry_point
 from gatesight.estimator import Estimator
+from gatesight.tiny import MODEL, RECORDING
 from models.estimator_module import DEFAULT
 from models.predictors import OURS, PREDICTORS
 from tests.synthetic import CORPORA, TINY, write_recording
@@ -145,6 +146,8 @@ def test_planted_structure_is_found_and_age_alone_is_not_enough(tmp_path: Path) 
     ("script", "overrides", "sentence"),
     [
         ("train.py", ["model=qwen27b"], "make one with `python record.py model=qwen27b`."),
+        ("export.py", [], "run is missing: give run=… on the command line."),
+        ("record.py", ["corpora=folder"], "corpora.path is missing: give corpora.path=… on the command line."),
         ("export.py", ["run=nowhere"], "'nowhere' is not the folder of a finished run: it lacks config.yaml"),
     ],
 )
@@ -154,6 +157,21 @@ def test_an_error_is_one_sentence_and_code_1(tmp_path: Path, script: str, overri
     assert sentence in failed.stderr
     assert "Traceback" not in failed.stderr
     assert len(failed.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "override",
+    "data.positions=0 data.batch_size=0 data.num_workers=-1 estimator.hidden=0 estimator.lr=-1 seed=-1 trainer.max_epochs=0".split(),
+)
+def test_numbers_out_of_range_are_named(tmp_path: Path, source: str, override: str) -> None:
+    with pytest.raises(GateSightError, match=rf"^{override.replace('.', '[.]')}: at least \d is needed\.$"):
+        run(tmp_path, source, override)
+
+
+def test_what_ships_is_found_from_any_folder() -> None:
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        model = compose("train").model
+    assert (model.path, model.recording) == (str(MODEL), str(RECORDING))
 
 
 def test_a_recording_of_another_model_is_refused(tmp_path: Path, source: str) -> None:
