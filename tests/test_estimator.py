@@ -51,7 +51,7 @@ def test_export_is_equal(tmp_path: Path, window: int) -> None:
     trained.folds, trained.corpora = ["none", "none", "none"], ["a", "b"]  # score with the fold that is exported
     trained.fold_of = lambda corpus: 2  # type: ignore[method-assign]
     with torch.no_grad():
-        expected = trained.scores(document, ["gatesight"])["gatesight"]
+        expected = trained.scores(document, "gatesight")
     found = loaded.score(document.signals)
     assert found.shape == (4, 2, 300)
     assert found.dtype == torch.float32
