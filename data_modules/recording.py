@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from lightning import LightningDataModule
+from rich.progress import track
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from gatesight.errors import GateSightError
@@ -50,9 +51,8 @@ class Document(NamedTuple):
         return age_features(torch.arange(n, device=self.signals.device), n)
 
     def label(self) -> torch.Tensor:
-        """``[L, H, n]`` U over its maximum over the entries behind the prefix; all 0 where none of them has any utility."""
-        largest = self.utility[..., self.prefix :].amax(-1, keepdim=True)
-        return self.utility / torch.where(largest > 0, largest, 1)
+        """``[L, H, n]``."""
+        return max_normalised(self.utility, self.prefix)
 
     def to(self, device: torch.device) -> Document:
         return self._replace(signals=self.signals.to(device), utility=self.utility.to(device))
@@ -64,7 +64,7 @@ class RecordingDataModule(LightningDataModule):
     What is drawn depends on (seed, epoch, document id) and on nothing else: not on workers, ranks, resuming or order.
 
     Args:
-        recording: folder or fsspec URL of a recording.
+        recording: folder or fsspec URL of a recording, or one that is open.
         model: name of the model, for messages.
         model_path: the model itself; where it is a folder, its layout must be the recording's.
         fold: ``loco``, ``none`` or the corpus to hold out.
@@ -72,6 +72,7 @@ class RecordingDataModule(LightningDataModule):
         positions: entries drawn from a document an epoch.
         batch_size: documents of an optimiser step, over all ranks together.
         num_workers: processes that read ahead.
+        resident: hold the training documents in the memory of the device (16 bits a signal, 32 a label) instead of reading them every epoch.
         known: names of corpora that trained estimators know, in their order; the recording's others follow.
 
     Raises:
@@ -81,7 +82,7 @@ class RecordingDataModule(LightningDataModule):
 
     def __init__(
         self,
-        recording: str,
+        recording: str | Recording,
         model: str = "tiny",
         model_path: str | None = None,
         fold: str = LOCO,
@@ -89,10 +90,11 @@ class RecordingDataModule(LightningDataModule):
         positions: int = 500,
         batch_size: int = 1,
         num_workers: int = 0,
+        resident: bool = False,
         known: Sequence[str] = (),
     ) -> None:
         super().__init__()
-        self.recording = _open(recording, model, model_path)
+        self.recording = _open(recording, model, model_path) if isinstance(recording, str) else recording
         self.seed, self.positions, self.batch_size, self.num_workers = seed, positions, batch_size, num_workers
         self.corpora = list(dict.fromkeys([*known, *corpora_of(self.recording)]))
         self.folds = plan_folds(fold, self.corpora)
@@ -101,6 +103,7 @@ class RecordingDataModule(LightningDataModule):
         tested = [i for i, c in enumerate(corpus) if NONE in self.folds or self.corpora[c] in self.folds]
         self.train_set = DrawnDocuments(self.recording, corpus, trained, seed, positions)
         self.training_documents = WholeDocuments(self.recording, corpus, trained)
+        self.resident = resident
         self.test_set = WholeDocuments(self.recording, corpus, tested)
 
     @property
@@ -139,6 +142,9 @@ class RecordingDataModule(LightningDataModule):
                 f"data.batch_size={self.batch_size} documents a step cannot be shared by {world} processes: give at least data.batch_size={world}."
             )
         sampler = EpochBatches(len(self.train_set), self.batch_size, self.seed, epoch, rank, world)
+        if self.resident:  # the rows are drawn on the device, by this process
+            device = self.trainer.strategy.root_device if self.trainer else torch.device("cpu")
+            return DataLoader(ResidentDocuments(self.train_set, device), batch_size=None, sampler=sampler)
         return DataLoader(self.train_set, batch_size=None, sampler=sampler, num_workers=self.num_workers)
 
     def val_dataloader(self) -> DataLoader:
@@ -163,6 +169,11 @@ class DrawnDocuments(Dataset[Batch]):
     def __len__(self) -> int:
         return len(self.members)
 
+    def rows(self, epoch: int, index: int) -> np.ndarray:
+        """The positions of document ``index`` that an epoch draws."""
+        n, prefix = self.recording.lengths[index], self.recording.prefixes[index]
+        return draw(self.seed, epoch, self.recording.doc_ids[index], prefix, n, self.positions)
+
     def __getitem__(self, key: tuple[int, tuple[int, ...]]) -> Batch:
         epoch, documents = key
         layout = self.recording.layout
@@ -171,17 +182,54 @@ class DrawnDocuments(Dataset[Batch]):
         label = [torch.empty(len(layout.attention_layers), layout.kv_heads, 0)]
         corpus = [torch.empty(0, dtype=torch.int64)]
         for index in (self.members[d] for d in documents):
-            n, prefix = self.recording.lengths[index], self.recording.prefixes[index]
-            rows = draw(self.seed, epoch, self.recording.doc_ids[index], prefix, n, self.positions)
+            rows = self.rows(epoch, index)
             columns = self.recording.read(index, ["signals", "utility"])
-            utility = columns["utility"]
-            largest = utility[prefix:].max(0)  # [L, H]; where no entry has any utility all labels are 0
-            drawn = utility[rows] / np.where(largest > 0, largest, 1)
             signals.append(torch.from_numpy(columns["signals"][rows].astype(np.float32)))
-            age.append(age_features(torch.from_numpy(rows), n))
-            label.append(torch.from_numpy(drawn).permute(1, 2, 0))
+            age.append(age_features(torch.from_numpy(rows), self.recording.lengths[index]))
+            label.append(max_normalised(_by_head(columns["utility"]), self.recording.prefixes[index])[..., rows])
             corpus.append(torch.full((len(rows),), self.corpus[index]))
         return Batch(torch.cat(signals), torch.cat(age), torch.cat(label, dim=-1), torch.cat(corpus))
+
+
+class ResidentDocuments(Dataset[Batch]):
+    """The same batches as :class:`DrawnDocuments`, from tensors that hold all documents; read once, with a progress bar."""
+
+    def __init__(self, drawn: DrawnDocuments, device: torch.device) -> None:
+        self.drawn, recording = drawn, drawn.recording
+        layout, lengths = recording.layout, [recording.lengths[i] for i in drawn.members]
+        self.starts = dict(zip(drawn.members, np.cumsum([0, *lengths]).tolist(), strict=False))
+        shape = (len(layout.gdn_layers), layout.value_heads, 3)
+        self.signals = torch.empty(sum(lengths), *shape, dtype=torch.float16, device=device)
+        self.label = torch.empty(len(layout.attention_layers), layout.kv_heads, sum(lengths), device=device)
+        for index in track(drawn.members, "Loading", transient=True):
+            columns = recording.read(index, ["signals", "utility"])
+            own = slice(self.starts[index], self.starts[index] + recording.lengths[index])
+            self.signals[own] = torch.from_numpy(columns["signals"].copy())
+            self.label[..., own] = max_normalised(_by_head(columns["utility"]), recording.prefixes[index]).to(device)
+
+    def __len__(self) -> int:
+        return len(self.drawn)
+
+    def __getitem__(self, key: tuple[int, tuple[int, ...]]) -> Batch:
+        epoch, documents = key
+        members = [self.drawn.members[d] for d in documents]
+        rows = [torch.from_numpy(self.drawn.rows(epoch, index)) for index in members]
+        lengths = self.drawn.recording.lengths
+        age = [age_features(r, lengths[i]) for r, i in zip(rows, members, strict=True)]
+        corpus = [torch.full((len(r),), self.drawn.corpus[i]) for r, i in zip(rows, members, strict=True)]
+        places = torch.cat([r + self.starts[i] for r, i in zip(rows, members, strict=True)]).to(self.signals.device)
+        return Batch(self.signals[places].float(), torch.cat(age), self.label[..., places], torch.cat(corpus))
+
+
+def max_normalised(utility: torch.Tensor, prefix: int) -> torch.Tensor:
+    """Labels of raw utility ``[L, H, n]``: U over its maximum over the entries behind the prefix; 0 where none of them has any."""
+    largest = utility[..., prefix:].amax(-1, keepdim=True)
+    return utility / torch.where(largest > 0, largest, 1)
+
+
+def _by_head(utility: np.ndarray) -> torch.Tensor:
+    """``[n, L, H]`` as recorded, as ``[L, H, n]``."""
+    return torch.from_numpy(utility.copy()).permute(1, 2, 0).contiguous()
 
 
 class WholeDocuments(Dataset[Document]):
@@ -198,7 +246,7 @@ class WholeDocuments(Dataset[Document]):
         columns = self.recording.read(index, ["signals", "utility"])
         return Document(
             torch.from_numpy(columns["signals"].astype(np.float32)),
-            torch.from_numpy(columns["utility"].copy()).permute(1, 2, 0).contiguous(),
+            _by_head(columns["utility"]),
             self.recording.prefixes[index],
             self.corpus[index],
         )

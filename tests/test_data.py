@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_modules.recording import EpochBatches, RecordingDataModule, draw
+from data_modules.recording import Batch, EpochBatches, RecordingDataModule, draw
 from gatesight import GateSightError
 from gatesight.features import age_features
 from tests.synthetic import CORPORA, write_recording
@@ -101,3 +101,20 @@ def test_bad_recordings_are_refused(tmp_path: Path, recording: Path) -> None:
         RecordingDataModule(str(write_recording(tmp_path / "one", corpora=("prose",))))
     with pytest.raises(GateSightError, match="a corpus cannot be named 'none'"):
         RecordingDataModule(str(write_recording(tmp_path / "name", corpora=("prose", "none"))))
+
+
+def test_resident_documents_give_the_batches_that_are_read(recording: Path) -> None:
+    read, resident = (
+        RecordingDataModule(str(recording), fold="prose", batch_size=2, resident=r) for r in (False, True)
+    )
+    for epoch in range(2):
+        batches = zip(*(_epoch(data, epoch) for data in (read, resident)), strict=True)
+        for first, second in batches:
+            for a, b in zip(first, second, strict=True):
+                assert torch.equal(a, b)
+
+
+def _epoch(data: RecordingDataModule, epoch: int) -> list[Batch]:
+    loader = data.train_dataloader()
+    loader.sampler.set_epoch(epoch)  # type: ignore[union-attr]
+    return list(loader)

@@ -113,7 +113,7 @@ def test_from_training_to_scores(tmp_path: Path, recording: Path) -> None:
     estimator = Estimator.from_pretrained(tmp_path / "artifact")
     assert estimator.score(torch.rand(5, 6, 3, 3)).shape == (2, 2, 5)
     assert estimator.info["training"]["corpora"] == list(CORPORA[:3])
-    assert estimator.info["model"]["id"] == "synthetic"
+    assert estimator.info["model"]["id"] == "simulated"
     assert "| GateSight |" in (tmp_path / "artifact/README.md").read_text()
 
 
