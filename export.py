@@ -14,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 import gatesight
 from gatesight.cli import entry_point
 from gatesight.errors import GateSightError
+from gatesight.labels import LABELS
 from models.estimator_module import EstimatorModule, load_module
 from models.predictors import PREDICTORS
 
@@ -34,9 +35,9 @@ def read_run(run: Path) -> tuple[EstimatorModule, dict[str, Any], dict[str, Any]
     return load_module(run / "checkpoints/last.ckpt"), config, metrics  # type: ignore[return-value]
 
 
-def artifact_info(module: EstimatorModule, model: dict[str, Any], metrics: dict[str, Any]) -> dict[str, Any]:
+def artifact_info(module: EstimatorModule, config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, Any]:
     """What the artifact states beside the weights: the model, the label, the training and how well it did."""
-    provenance = module.hparams["provenance"]
+    provenance, model, label = module.hparams["provenance"], config["model"], LABELS[config["data"]["label"]].__name__
     documents = sum(metrics["documents"].values())  # a run with the served fold is measured on all it was trained on
     measures = ("overlap_at_10", "coverage_at_10", "spearman")
     methods = [
@@ -49,7 +50,7 @@ def artifact_info(module: EstimatorModule, model: dict[str, Any], metrics: dict[
             "id": str(provenance.get("model", model["name"])),
             "revision": provenance.get("revision"),
         },
-        "label": "U / max U per attention layer and KV head; U: largest leave-one-out change of the attention output over sampled continuations",
+        "label": f"{label} of U, per attention layer and KV head; U: largest leave-one-out change of the attention output over sampled continuations",
         "training": {
             "corpora": module.corpora,
             "documents": documents,
@@ -69,7 +70,7 @@ def artifact_info(module: EstimatorModule, model: dict[str, Any], metrics: dict[
 @entry_point
 def main(cfg: DictConfig) -> None:
     module, config, metrics = read_run(Path(cfg.run))
-    estimator = module.estimator(artifact_info(module, config["model"], metrics))
+    estimator = module.estimator(artifact_info(module, config, metrics))
     estimator.save_pretrained(cfg.output)
     rich.print(f"artifact: {cfg.output}")
     if cfg.push:

@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from gatesight.errors import GateSightError
 from gatesight.features import age_features
 from gatesight.folds import LOCO, NONE, plan_folds
+from gatesight.labels import LABELS
 from gatesight.layout import HybridLayout
 from gatesight.recording.store import Recording
 from gatesight.statistics import RecordingStatistics, corpora_of, recording_statistics
@@ -30,7 +31,7 @@ class Batch(NamedTuple):
     age: torch.Tensor
     """``[rows, 3]`` float32."""
     label: torch.Tensor
-    """``[L, H, rows]`` float32: U over its maximum over the document's entries."""
+    """``[L, H, rows]`` float32, of the document's entries behind its prefix."""
     corpus: torch.Tensor
     """``[rows]`` int64."""
 
@@ -50,10 +51,6 @@ class Document(NamedTuple):
         n = len(self.signals)
         return age_features(torch.arange(n, device=self.signals.device), n)
 
-    def label(self) -> torch.Tensor:
-        """``[L, H, n]``."""
-        return max_normalised(self.utility, self.prefix)
-
     def to(self, device: torch.device) -> Document:
         return self._replace(signals=self.signals.to(device), utility=self.utility.to(device))
 
@@ -70,6 +67,7 @@ class RecordingDataModule(LightningDataModule):
         fold: ``loco``, ``none`` or the corpus to hold out.
         seed: seed of the draws.
         positions: entries drawn from a document an epoch.
+        label: what is to be predicted, a key of :data:`gatesight.labels.LABELS`.
         batch_size: documents of an optimiser step, over all ranks together.
         num_workers: processes that read ahead.
         resident: hold the training documents in the memory of the device (16 bits a signal, 32 a label) instead of reading them every epoch.
@@ -88,12 +86,15 @@ class RecordingDataModule(LightningDataModule):
         fold: str = LOCO,
         seed: int = 0,
         positions: int = 500,
+        label: str = "max",
         batch_size: int = 1,
         num_workers: int = 0,
         resident: bool = False,
         known: Sequence[str] = (),
     ) -> None:
         super().__init__()
+        if label not in LABELS:
+            raise GateSightError(f"no label is called {label}: choose {', '.join(LABELS)}.")
         self.recording = _open(recording, model, model_path) if isinstance(recording, str) else recording
         self.seed, self.positions, self.batch_size, self.num_workers = seed, positions, batch_size, num_workers
         self.corpora = list(dict.fromkeys([*known, *corpora_of(self.recording)]))
@@ -101,7 +102,7 @@ class RecordingDataModule(LightningDataModule):
         corpus = [self.corpora.index(name) for name in self.recording.corpora]
         trained = [i for i, c in enumerate(corpus) if any(self.corpora[c] != held_out for held_out in self.folds)]
         tested = [i for i, c in enumerate(corpus) if NONE in self.folds or self.corpora[c] in self.folds]
-        self.train_set = DrawnDocuments(self.recording, corpus, trained, seed, positions)
+        self.train_set = DrawnDocuments(self.recording, corpus, trained, seed, positions, label)
         self.training_documents = WholeDocuments(self.recording, corpus, trained)
         self.resident = resident
         self.test_set = WholeDocuments(self.recording, corpus, tested)
@@ -162,9 +163,11 @@ class RecordingDataModule(LightningDataModule):
 class DrawnDocuments(Dataset[Batch]):
     """Batches by key ``(epoch, documents)``: the entries that the epoch draws from these documents."""
 
-    def __init__(self, recording: Recording, corpus: list[int], members: list[int], seed: int, positions: int) -> None:
+    def __init__(
+        self, recording: Recording, corpus: list[int], members: list[int], seed: int, positions: int, label: str
+    ) -> None:
         self.recording, self.corpus, self.members = recording, corpus, members
-        self.seed, self.positions = seed, positions
+        self.seed, self.positions, self.label = seed, positions, label
 
     def __len__(self) -> int:
         return len(self.members)
@@ -173,6 +176,10 @@ class DrawnDocuments(Dataset[Batch]):
         """The positions of document ``index`` that an epoch draws."""
         n, prefix = self.recording.lengths[index], self.recording.prefixes[index]
         return draw(self.seed, epoch, self.recording.doc_ids[index], prefix, n, self.positions)
+
+    def labels(self, index: int, utility: np.ndarray) -> torch.Tensor:
+        """``[L, H, n - prefix]`` labels of document ``index``, of its raw utility ``[n, L, H]``."""
+        return LABELS[self.label](_by_head(utility[self.recording.prefixes[index] :]))
 
     def __getitem__(self, key: tuple[int, tuple[int, ...]]) -> Batch:
         epoch, documents = key
@@ -186,7 +193,7 @@ class DrawnDocuments(Dataset[Batch]):
             columns = self.recording.read(index, ["signals", "utility"])
             signals.append(torch.from_numpy(columns["signals"][rows].astype(np.float32)))
             age.append(age_features(torch.from_numpy(rows), self.recording.lengths[index]))
-            label.append(max_normalised(_by_head(columns["utility"]), self.recording.prefixes[index])[..., rows])
+            label.append(self.labels(index, columns["utility"])[..., rows - self.recording.prefixes[index]])
             corpus.append(torch.full((len(rows),), self.corpus[index]))
         return Batch(torch.cat(signals), torch.cat(age), torch.cat(label, dim=-1), torch.cat(corpus))
 
@@ -205,7 +212,8 @@ class ResidentDocuments(Dataset[Batch]):
             columns = recording.read(index, ["signals", "utility"])
             own = slice(self.starts[index], self.starts[index] + recording.lengths[index])
             self.signals[own] = torch.from_numpy(columns["signals"].copy())
-            self.label[..., own] = max_normalised(_by_head(columns["utility"]), recording.prefixes[index]).to(device)
+            body = slice(own.start + recording.prefixes[index], own.stop)
+            self.label[..., body] = drawn.labels(index, columns["utility"]).to(device)
 
     def __len__(self) -> int:
         return len(self.drawn)
@@ -219,12 +227,6 @@ class ResidentDocuments(Dataset[Batch]):
         corpus = [torch.full((len(r),), self.drawn.corpus[i]) for r, i in zip(rows, members, strict=True)]
         places = torch.cat([r + self.starts[i] for r, i in zip(rows, members, strict=True)]).to(self.signals.device)
         return Batch(self.signals[places].float(), torch.cat(age), self.label[..., places], torch.cat(corpus))
-
-
-def max_normalised(utility: torch.Tensor, prefix: int) -> torch.Tensor:
-    """Labels of raw utility ``[L, H, n]``: U over its maximum over the entries behind the prefix; 0 where none of them has any."""
-    largest = utility[..., prefix:].amax(-1, keepdim=True)
-    return utility / torch.where(largest > 0, largest, 1)
 
 
 def _by_head(utility: np.ndarray) -> torch.Tensor:

@@ -20,6 +20,7 @@ from gatesight.errors import GateSightError
 from gatesight.estimator import Estimator
 from gatesight.features import window_columns
 from gatesight.folds import NONE
+from gatesight.labels import max_normalised
 from gatesight.layout import HybridLayout
 from gatesight.methods.best_cell import BestCell, find_best_cells
 from gatesight.methods.ridge import Ridge
@@ -169,7 +170,7 @@ class EstimatorModule(LightningModule):
         if self.ridge is not None:
             for document in documents(data.training_documents, "Ridge"):
                 body = slice(document.prefix, None)
-                label = document.label()[..., body]
+                label = max_normalised(document.utility[..., body])
                 self.ridge.add(document.signals[body], document.age()[body], label, document.corpus)
             self.ridge.solve()
         if BEST_CELL in self.predictors:
