@@ -147,9 +147,8 @@ class EstimatorModule(LightningModule):
             bank.clip_gradients(self.hparams["clip"])
 
     def configure_optimizers(self) -> Any:
-        optimiser = torch.optim.AdamW(
-            self.parameters(), lr=self.hparams["lr"], weight_decay=self.hparams["weight_decay"]
-        )
+        options = {"lr": self.hparams["lr"], "weight_decay": self.hparams["weight_decay"]}
+        optimiser = torch.optim.AdamW(self.parameters(), **options, fused=True)
         # not trainer.estimated_stepping_batches: it would start reading ahead before a resumed run knows its epoch
         steps = (self.trainer.max_epochs or 1) * self.trainer.datamodule.batches  # type: ignore[attr-defined]
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=steps)
