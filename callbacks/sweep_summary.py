@@ -37,9 +37,14 @@ def summary(folder: Path) -> Table | None:
     keys = [key for key in dict.fromkeys(k for c in configs for k in c) if _differs(key, configs, runs)]
     keys = [key for key in keys if not any(_same(key, other, configs) for other in keys[: keys.index(key)])]
     rows = [
-        [run.name, *(str(c.get(key, "")) for key in keys), *_outcome(run)] for run, c in zip(runs, configs, strict=True)
+        [run.name, *(_value(c.get(key, "")) for key in keys), *_outcome(run)]
+        for run, c in zip(runs, configs, strict=True)
     ]
     return Table("summary", f"{len(runs)} runs", ["run", *keys, *map(heading, HEADLINES)], rows)
+
+
+def _value(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _flat(config: Any, prefix: str = "") -> dict[str, Any]:
