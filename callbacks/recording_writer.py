@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 from lightning import LightningModule, Trainer
@@ -17,6 +18,10 @@ class RecordingWriter(BasePredictionWriter):
     def __init__(self, plan: RecordingPlan) -> None:
         super().__init__("batch")
         self.plan = plan
+
+    def on_predict_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Let SIGTERM end the process at once: Lightning only notes it, for loops of training to see; nothing is lost here."""
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def write_on_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, prediction: tuple[int, RecordedDocument], *_: Any

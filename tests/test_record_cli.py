@@ -94,6 +94,16 @@ def test_two_workers_give_the_same_bytes(text: Path, unbroken: Path, tmp_path: P
     assert content(tmp_path / "two") == content(unbroken)
 
 
+def test_sigterm_ends_a_run_at_once(text: Path, tmp_path: Path) -> None:
+    run = subprocess.Popen(
+        command(text, tmp_path / "x"), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    while run.poll() is None and not list(tmp_path.glob("x/parts/*.parquet")):
+        time.sleep(0.01)
+    run.terminate()
+    assert run.wait(timeout=20) == -signal.SIGTERM
+
+
 def test_a_killed_run_resumes_to_the_same_bytes(text: Path, unbroken: Path, tmp_path: Path) -> None:
     folder = tmp_path / "killed"
     kills = 0
