@@ -129,7 +129,7 @@ class RecordingDataModule(LightningDataModule):
     @cached_property
     def statistics(self) -> RecordingStatistics:
         """Gathered in one pass over the recording when first asked for, or read from the cache beside it."""
-        return recording_statistics(self.recording)
+        return recording_statistics(self.recording, self.num_workers)
 
     def prepare_data(self) -> None:
         _ = self.statistics  # by one process, which fills the cache for the others
@@ -145,7 +145,8 @@ class RecordingDataModule(LightningDataModule):
         sampler = EpochBatches(len(self.train_set), self.batch_size, self.seed, epoch, rank, world)
         if self.resident:  # the rows are drawn on the device, by this process
             device = self.trainer.strategy.root_device if self.trainer else torch.device("cpu")
-            return DataLoader(ResidentDocuments(self.train_set, device), batch_size=None, sampler=sampler)
+            resident = ResidentDocuments(self.train_set, device, self.num_workers)
+            return DataLoader(resident, batch_size=None, sampler=sampler)
         return DataLoader(self.train_set, batch_size=None, sampler=sampler, num_workers=self.num_workers)
 
     def val_dataloader(self) -> DataLoader:
@@ -201,19 +202,20 @@ class DrawnDocuments(Dataset[Batch]):
 class ResidentDocuments(Dataset[Batch]):
     """The same batches as :class:`DrawnDocuments`, from tensors that hold all documents; read once, with a progress bar."""
 
-    def __init__(self, drawn: DrawnDocuments, device: torch.device) -> None:
+    def __init__(self, drawn: DrawnDocuments, device: torch.device, workers: int = 0) -> None:
         self.drawn, recording = drawn, drawn.recording
         layout, lengths = recording.layout, [recording.lengths[i] for i in drawn.members]
         self.starts = dict(zip(drawn.members, np.cumsum([0, *lengths]).tolist(), strict=False))
         shape = (len(layout.gdn_layers), layout.value_heads, 3)
         self.signals = torch.empty(sum(lengths), *shape, dtype=torch.float16, device=device)
         self.label = torch.empty(len(layout.attention_layers), layout.kv_heads, sum(lengths), device=device)
-        for index in track(drawn.members, "Loading", transient=True):
-            columns = recording.read(index, ["signals", "utility"])
-            own = slice(self.starts[index], self.starts[index] + recording.lengths[index])
-            self.signals[own] = torch.from_numpy(columns["signals"].copy())
-            body = slice(own.start + recording.prefixes[index], own.stop)
-            self.label[..., body] = drawn.labels(index, columns["utility"]).to(device)
+        whole = DataLoader(_Labelled(drawn), batch_size=None, num_workers=workers)
+        for index, (signals, label) in zip(
+            drawn.members, track(whole, "Loading", len(drawn), transient=True), strict=True
+        ):
+            stop = self.starts[index] + recording.lengths[index]
+            self.signals[self.starts[index] : stop] = signals.to(device)
+            self.label[..., self.starts[index] + recording.prefixes[index] : stop] = label.to(device)
 
     def __len__(self) -> int:
         return len(self.drawn)
@@ -227,6 +229,21 @@ class ResidentDocuments(Dataset[Batch]):
         corpus = [torch.full((len(r),), self.drawn.corpus[i]) for r, i in zip(rows, members, strict=True)]
         places = torch.cat([r + self.starts[i] for r, i in zip(rows, members, strict=True)]).to(self.signals.device)
         return Batch(self.signals[places].float(), torch.cat(age), self.label[..., places], torch.cat(corpus))
+
+
+class _Labelled(Dataset[tuple[torch.Tensor, torch.Tensor]]):
+    """Whole documents for :class:`ResidentDocuments`: float16 signals ``[n, G, V, 3]``, labels ``[L, H, n - prefix]``."""
+
+    def __init__(self, drawn: DrawnDocuments) -> None:
+        self.drawn = drawn
+
+    def __len__(self) -> int:
+        return len(self.drawn)
+
+    def __getitem__(self, key: int) -> tuple[torch.Tensor, torch.Tensor]:
+        index = self.drawn.members[key]
+        columns = self.drawn.recording.read(index, ["signals", "utility"])
+        return torch.from_numpy(columns["signals"].copy()), self.drawn.labels(index, columns["utility"])
 
 
 def _by_head(utility: np.ndarray) -> torch.Tensor:

@@ -64,7 +64,8 @@ def _known(error: BaseException | None) -> GateSightError | None:
         if isinstance(error, ModuleNotFoundError):  # an extra, such as a logger's
             return GateSightError(str(error).splitlines()[0])
         error = error.__cause__
-    return error
+    # a DataLoader's worker wraps the sentence in its traceback
+    return error and GateSightError(str(error).rsplit("GateSightError: ", 1)[-1].strip())
 
 
 def _calm() -> None:

@@ -12,6 +12,7 @@ import torch
 from rich.progress import track
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+from torch.utils.data import DataLoader, Dataset
 
 from gatesight.errors import GateSightError
 from gatesight.features import AGE_FEATURES, age_features
@@ -95,8 +96,11 @@ def corpora_of(recording: Recording) -> list[str]:
     return list(dict.fromkeys(recording.corpora))
 
 
-def recording_statistics(recording: Recording) -> RecordingStatistics:
+def recording_statistics(recording: Recording, workers: int = 0) -> RecordingStatistics:
     """Statistics of a recording, from the cache beside it when it is there; a folder that cannot be written has none.
+
+    Args:
+        workers: processes that read; the result does not depend on their number.
 
     Raises:
         GateSightError: signals or utilities are not finite, or a shard is corrupt.
@@ -105,30 +109,25 @@ def recording_statistics(recording: Recording) -> RecordingStatistics:
     key = hashlib.sha256(f"1/{recording.fingerprint}".encode()).hexdigest()
     cached = _load(cache, key)
     if cached is None:
-        cached = _gather(recording)
+        cached = _gather(recording, workers)
         if cache.parent.is_dir():  # not for remote recordings
             _save(cached, cache, key)
     return cached
 
 
-def _gather(recording: Recording) -> RecordingStatistics:
+def _gather(recording: Recording, workers: int) -> RecordingStatistics:
     names = corpora_of(recording)
     corpus = [names.index(name) for name in recording.corpora]
     inputs = len(recording.layout.gdn_layers) * recording.layout.value_heads * 3 + len(AGE_FEATURES)
     zeros = torch.zeros(inputs, dtype=torch.float64)
     moments = [Moments(0, zeros, zeros) for _ in names]
     decay, gate = [], []
-    for i in track(range(len(recording)), "Statistics", transient=True, disable=len(recording) < QUIET):
-        row = recording.read(i, ["signals", "utility", "mean_decay", "gate_query"])
-        signals, utility, mean_decay, gate_query = (torch.from_numpy(row[name].copy()) for name in row)
-        document = _document_moments(signals, recording.prefixes[i])
-        if not (document.m2.isfinite().all() and utility.isfinite().all()):
-            column = "utility" if document.m2.isfinite().all() else "signals"
-            raise GateSightError(
-                f"document '{recording.doc_ids[i]}' in '{recording.location}/{recording.shard_of(i)}' holds NaN or infinite {column}: "
-                "delete that shard and run the record command again; it makes just that shard."
-            )
-        moments[corpus[i]] += document
+    documents = DataLoader(_DocumentStatistics(recording), batch_size=None, num_workers=workers)
+    quiet = len(recording) < QUIET
+    for i, (found, mean_decay, gate_query) in enumerate(
+        track(documents, "Statistics", total=len(recording), transient=True, disable=quiet)
+    ):
+        moments[corpus[i]] += Moments(*found)
         decay.append(mean_decay)
         gate.append(gate_query)
     return RecordingStatistics(
@@ -139,6 +138,29 @@ def _gather(recording: Recording) -> RecordingStatistics:
         gate=torch.stack(gate),
         corpus=torch.tensor(corpus),
     )
+
+
+class _DocumentStatistics(Dataset[tuple[tuple[int, torch.Tensor, torch.Tensor], torch.Tensor, torch.Tensor]]):
+    """Moments, mean decays and gates of each document."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+
+    def __len__(self) -> int:
+        return len(self.recording)
+
+    def __getitem__(self, i: int) -> tuple[tuple[int, torch.Tensor, torch.Tensor], torch.Tensor, torch.Tensor]:
+        recording = self.recording
+        row = recording.read(i, ["signals", "utility", "mean_decay", "gate_query"])
+        signals, utility, mean_decay, gate_query = (torch.from_numpy(row[name].copy()) for name in row)
+        document = _document_moments(signals, recording.prefixes[i])
+        if not (document.m2.isfinite().all() and utility.isfinite().all()):
+            column = "utility" if document.m2.isfinite().all() else "signals"
+            raise GateSightError(
+                f"document '{recording.doc_ids[i]}' in '{recording.location}/{recording.shard_of(i)}' holds NaN or infinite {column}: "
+                "delete that shard and run the record command again; it makes just that shard."
+            )
+        return (document.count, document.mean, document.m2), mean_decay, gate_query
 
 
 def _document_moments(signals: torch.Tensor, prefix: int) -> Moments:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import errno
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -193,6 +194,24 @@ def test_a_recording_of_another_model_is_refused(tmp_path: Path, source: str) ->
     with pytest.raises(Exception, match="is of another model") as raised:
         run(tmp_path, source, f"model.path={tmp_path}")
     assert isinstance(raised.value.__cause__, GateSightError)
+
+
+def test_an_error_in_a_reading_process_is_one_sentence_too(
+    tmp_path: Path, recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "recording"
+    shutil.copytree(recording, folder)
+    (folder / "statistics.safetensors").unlink(missing_ok=True)
+    (shard,) = folder.glob("*.parquet")
+    content = bytearray(shard.read_bytes())
+    content[1000:3000] = bytes(2000)
+    shard.write_bytes(content)
+    with pytest.raises(SystemExit):
+        entry_point(run)(tmp_path / "run", f"model.recording={folder}", "data.num_workers=1")
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert line.startswith("error: ")
+    assert shard.name in line
+    assert "Traceback" not in line
 
 
 def test_a_damaged_checkpoint_is_refused_before_anything_starts(tmp_path: Path, source: str) -> None:
