@@ -12,6 +12,7 @@ from callbacks.progress import Progress
 from callbacks.recording_writer import RecordingWriter
 from data_modules.text import TextDataModule
 from gatesight.cli import at_least, entry_point
+from gatesight.errors import GateSightError
 from gatesight.recording.corpora import Choice, choose
 from gatesight.recording.plan import RecordingPlan
 from gatesight.recording.provenance import describe_model, make_manifest
@@ -20,7 +21,16 @@ from models.recorder_module import RecorderModule
 
 def choose_documents(cfg: DictConfig) -> Choice:
     """The documents that the corpora hold for this model's tokenizer."""
-    tokenizer = AutoTokenizer.from_pretrained(cfg.model.path, revision=cfg.model.revision)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(cfg.model.path, revision=cfg.model.revision)
+    except (OSError, ValueError) as error:
+        raise GateSightError(
+            f"'{cfg.model.path}' has no tokenizer that loads ({str(error).splitlines()[0]})."
+        ) from error
+    if cfg.chat and not tokenizer.chat_template:
+        raise GateSightError(
+            f"chat=true: the tokenizer of '{cfg.model.path}' has no chat template; record with chat=false."
+        )
     corpora = instantiate(cfg.corpora)
     return choose(
         corpora, lambda text: len(tokenizer(text)["input_ids"]), cfg.min_tokens, cfg.max_tokens, cfg.documents

@@ -44,23 +44,39 @@ def train(cfg: DictConfig) -> float:
 def prepare(cfg: DictConfig) -> tuple[RecordingDataModule, EstimatorModule]:
     """The recording and its estimators: new ones, or with ``fit=false`` those of a checkpoint."""
     if cfg.fit:
-        if cfg.ckpt_path:
-            load_module(Path(cfg.ckpt_path))  # refuse a damaged one before anything starts
         data: RecordingDataModule = instantiate(cfg.data)
-        return data, instantiate(cfg.estimator, **data.description, _convert_="all")
-    if not cfg.ckpt_path:
-        raise GateSightError("fit=false measures trained estimators: give ckpt_path=runs/<run>/checkpoints/last.ckpt.")
-    module = load_module(Path(cfg.ckpt_path))
+        module: EstimatorModule = instantiate(cfg.estimator, **data.description, _convert_="all")
+        if cfg.ckpt_path:  # refuse a damaged one, or one of another run, before anything starts
+            module.check_resumes(load_module(Path(cfg.ckpt_path)), cfg.ckpt_path)
+        return data, module
+    module = checkpoint(cfg)
     fold = NONE if NONE in module.folds else module.folds[0]
-    data = instantiate(cfg.data, fold=fold, known=module.corpora)
+    data = instantiate(cfg.data, fold=fold, label=module.hparams["label"], known=module.corpora)
     module.measure_on(data)
     return data, module
+
+
+def adopt(cfg: DictConfig) -> None:
+    """Let the config say how the estimators of the checkpoint were trained, whatever the command line says."""
+    trained = checkpoint(cfg).hparams
+    cfg.window, cfg.seed, cfg.data.label = trained["window"], trained["seed"], trained["label"]
+    for key in cfg.estimator.keys() & trained.keys():
+        cfg.estimator[key] = trained[key]
+
+
+def checkpoint(cfg: DictConfig) -> EstimatorModule:
+    """The trained estimators that ``fit=false`` measures."""
+    if not cfg.ckpt_path:
+        raise GateSightError("fit=false measures trained estimators: give ckpt_path=runs/<run>/checkpoints/last.ckpt.")
+    return load_module(Path(cfg.ckpt_path))
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="train")
 @entry_point
 def main(cfg: DictConfig) -> float:
     output = Path(HydraConfig.get().runtime.output_dir)
+    if not cfg.fit:
+        adopt(cfg)
     atomic_write(output / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
     score = train(cfg)
     run = output.relative_to(Path.cwd()) if output.is_relative_to(Path.cwd()) else output

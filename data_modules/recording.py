@@ -93,6 +93,7 @@ class RecordingDataModule(LightningDataModule):
         known: Sequence[str] = (),
     ) -> None:
         super().__init__()
+        self.allow_zero_length_dataloader_with_multiple_devices = True  # there may be fewer documents than ranks
         if label not in LABELS:
             raise GateSightError(f"no label is called {label}: choose {', '.join(LABELS)}.")
         self.recording = _open(recording, model, model_path) if isinstance(recording, str) else recording
@@ -118,6 +119,7 @@ class RecordingDataModule(LightningDataModule):
             "layout": self.layout.to_dict(),
             "corpora": self.corpora,
             "folds": self.folds,
+            "label": self.train_set.label,
             "provenance": self.recording.manifest.provenance,
         }
 
@@ -223,6 +225,8 @@ class ResidentDocuments(Dataset[Batch]):
     def __getitem__(self, key: tuple[int, tuple[int, ...]]) -> Batch:
         epoch, documents = key
         members = [self.drawn.members[d] for d in documents]
+        if not members:  # a rank's share of a small last batch
+            return self.drawn[key]
         rows = [torch.from_numpy(self.drawn.rows(epoch, index)) for index in members]
         lengths = self.drawn.recording.lengths
         age = [age_features(r, lengths[i]) for r, i in zip(rows, members, strict=True)]

@@ -11,10 +11,9 @@ from gatesight.recording.plan import RecordingPlan
 class TextDataModule(LightningDataModule):
     """Gives every rank the indices of its documents that are not recorded yet, one by one."""
 
-    allow_zero_length_dataloader_with_multiple_devices = True  # a rank may have nothing left to do
-
     def __init__(self, plan: RecordingPlan) -> None:
         super().__init__()
+        self.allow_zero_length_dataloader_with_multiple_devices = True  # a rank may have nothing left to do
         self.plan = plan
 
     def predict_dataloader(self) -> DataLoader:

@@ -45,5 +45,7 @@ def storage_error(path: Path, error: OSError) -> GateSightError:
             f"no space left on the disk for '{path}': free some, then run the same command again; it resumes."
         )
     if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
-        return GateSightError(f"'{path.parent}' cannot be written: choose another folder or change its permissions.")
+        return GateSightError(
+            f"'{path.parent}' cannot be written or read: choose another folder or change its permissions."
+        )
     return GateSightError(f"'{path}' could not be written: {error.strerror or error}.")

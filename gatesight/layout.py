@@ -75,6 +75,10 @@ class HybridLayout:
             raise GateSightError(
                 f"the config of model type '{model_type}' lacks {missing}, which a GDN/attention hybrid must state."
             ) from None
+        except (TypeError, ValueError) as error:
+            raise GateSightError(
+                f"the config of model type '{model_type}' states no usable number ({error})."
+            ) from None
 
     @property
     def group(self) -> int:
@@ -105,7 +109,11 @@ class HybridLayout:
 def _text_config(config: Any) -> dict[str, Any]:
     """The config of the language model as a plain dict (multimodal configs nest it)."""
     if isinstance(config, (str, Path)):
-        config = json.loads(_config_file(str(config)).read_text(encoding="utf-8"))
+        file = _config_file(str(config))
+        try:
+            config = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise GateSightError(f"'{file}' is damaged ({error}): copy the model anew.") from None
     elif not isinstance(config, dict):
         config = config.to_dict()
     return dict(config.get("text_config") or config)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ from gatesight.errors import GateSightError
 from gatesight.estimator import Estimator
 from gatesight.features import window_columns
 from gatesight.folds import NONE
-from gatesight.labels import max_normalised
+from gatesight.labels import LABELS
 from gatesight.layout import HybridLayout
 from gatesight.methods.best_cell import BestCell, find_best_cells
 from gatesight.methods.ridge import Ridge
@@ -37,7 +38,8 @@ class EstimatorModule(LightningModule):
     """Trains a bank of MLPs for every fold, and beside it one that sees only age (§4.1, Appendix G).
 
     The loss is the sum over MLPs of each one's mean binary cross-entropy over its own rows, those of documents outside
-    its fold's corpus; gradients are clipped MLP by MLP. Nothing an MLP learns depends on the others, or on its held-out corpus.
+    its fold's corpus; gradients are clipped MLP by MLP. Nothing an MLP learns depends on the others, or on what its held-out corpus
+    holds; but a step that draws from that corpus alone still moves the fold's MLPs, by AdamW's momentum and weight decay.
     Logs ``train/loss``, ``val/overlap_at_10`` and, after the test, ``test/<measure>`` and ``test/<predictor>/<measure>``.
 
     Args:
@@ -45,6 +47,7 @@ class EstimatorModule(LightningModule):
         corpora: names of the recording's corpora.
         folds: the folds to train, as :func:`gatesight.folds.plan_folds` gives them.
         provenance: the recording's provenance (model, revision, …).
+        label: what is predicted, a key of ``gatesight.labels.LABELS``.
         window: GDN layers that an attention layer's estimators read.
         seed: seed of the initial parameters.
         hidden: hidden units of an MLP.
@@ -72,6 +75,7 @@ class EstimatorModule(LightningModule):
         corpora: list[str],
         folds: list[str],
         provenance: dict[str, Any],
+        label: str = "max",
         window: int = 6,
         seed: int = 0,
         hidden: int = 64,
@@ -103,6 +107,7 @@ class EstimatorModule(LightningModule):
         self.comparison = Comparison(self.predictors, corpora, self.layout.attention_layers)
         self.validation = Comparison([OURS], corpora, self.layout.attention_layers)
         self.results: dict[str, Any] = {}
+        self.trained_elsewhere = False
         self.seconds = 0.0
 
     # --- training
@@ -151,7 +156,7 @@ class EstimatorModule(LightningModule):
         optimiser = torch.optim.AdamW(self.parameters(), **options, fused=True)
         # not trainer.estimated_stepping_batches: it would start reading ahead before a resumed run knows its epoch
         steps = (self.trainer.max_epochs or 1) * self.trainer.datamodule.batches  # type: ignore[attr-defined]
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=steps)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda i: (1 + math.cos(math.pi * i / steps)) / 2)
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def on_fit_start(self) -> None:
@@ -169,7 +174,7 @@ class EstimatorModule(LightningModule):
         if self.ridge is not None:
             for document in documents(data.training_documents, "Ridge"):
                 body = slice(document.prefix, None)
-                label = max_normalised(document.utility[..., body])
+                label = LABELS[self.hparams["label"]](document.utility[..., body])
                 self.ridge.add(document.signals[body], document.age()[body], label, document.corpus)
             self.ridge.solve()
         if BEST_CELL in self.predictors:
@@ -222,6 +227,15 @@ class EstimatorModule(LightningModule):
         overall = self.validation.results()[OURS]["overall"]
         self.log_dict({f"val/{name}": value for name, value in overall.items()})
 
+    def check_resumes(self, saved: EstimatorModule, checkpoint: str) -> None:
+        """Raise :class:`GateSightError` if a checkpoint is of a run whose result would differ from this one's."""
+        for name in ("layout", "provenance", "corpora", "folds", "label", "window", "hidden", "seed"):
+            before, now = saved.hparams[name], self.hparams[name]
+            if before != now:
+                raise GateSightError(
+                    f"'{checkpoint}' is of a run with another {name} ({_short(before)}, not {_short(now)}): resume with the same settings, or train anew."
+                )
+
     def measure_on(self, data: RecordingDataModule) -> None:
         """Get ready to be measured, as trained, on another recording, which may hold further corpora.
 
@@ -233,14 +247,19 @@ class EstimatorModule(LightningModule):
                 f"the recording '{data.recording.location}' is of a model of layout {data.layout.hash}, the estimators are of "
                 f"{self.layout.hash}: measure them on a recording of their own model."
             )
+        if not len(data.test_set):
+            raise GateSightError(
+                f"the recording '{data.recording.location}' holds no document of corpus {self.folds[0]}."
+            )
+        self.trained_elsewhere = True
         self.corpora = data.corpora
         self.comparison = Comparison(self.predictors, self.corpora, self.layout.attention_layers)
 
     def on_test_epoch_end(self) -> None:
         self.results = {
-            "protocol": "in-sample" if self.folds == [NONE] else "leave-one-corpus-out",
+            "protocol": self._protocol(),
             "documents": self.comparison.documents(),
-            "training_seconds": round(self.seconds, 1),
+            "training_seconds": None if self.trained_elsewhere else round(self.seconds, 1),
             "notes": self._notes(),
             "methods": self.comparison.results(),
         }
@@ -248,12 +267,23 @@ class EstimatorModule(LightningModule):
             prefix = "test" if method == OURS else f"test/{method}"
             self.log_dict({f"{prefix}/{name}": value for name, value in found["overall"].items()})
 
+    def _protocol(self) -> str:
+        """Whether the documents measured are of corpora that the estimators were trained on."""
+        if self.folds != [NONE]:
+            return "leave-one-corpus-out"
+        trained = set(self.hparams["corpora"])
+        seen = [corpus in trained for corpus in self.comparison.documents()]
+        return "in-sample" if all(seen) else "partly in-sample" if any(seen) else "corpora not trained on"
+
     def _notes(self) -> list[str]:
         threshold = self.hparams["slow_threshold"]
         slow = f"slow heads: half-life of at least {threshold:g} tokens"
         if self.slow_fallback.any():
             slow = f"slow heads: the slowest 13%, since no head reaches a half-life of {threshold:g} tokens"
-        best = "* the best GDN head for each KV head, chosen on the documents it is measured on: a ceiling"
+        where = (
+            "in the recording trained on" if self.trained_elsewhere else "on the documents it is measured on: a ceiling"
+        )
+        best = f"* the best GDN head for each KV head, chosen {where}"
         return [slow, best] if BEST_CELL in self.predictors else [slow]
 
     # --- export
@@ -278,6 +308,11 @@ class EstimatorModule(LightningModule):
             tensors |= {f"{layer}.w1": w1, f"{layer}.b1": b1.flatten() - shift[-3:] @ w1[-3:]}
             tensors |= {f"{layer}.w2": w2, f"{layer}.b2": b2}
         return Estimator(self.layout, self.hparams["window"], tensors, info)
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 def load_module(checkpoint: Path) -> EstimatorModule:

@@ -41,7 +41,7 @@ class RecorderModule(LightningModule):
         self.recorder: DocumentRecorder | None = None
 
     def setup(self, stage: str) -> None:
-        if self.device.type == "cpu":
+        if self.trainer.strategy.root_device.type == "cpu":
             # One thread a process: sums then run in the same order, whatever the number of processes.
             torch.set_num_threads(1)
         transformers.logging.set_verbosity_error()  # it advises CUDA kernels that CPUs do not have

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_modules.recording import Batch, EpochBatches, RecordingDataModule, draw
+from data_modules.recording import Batch, EpochBatches, RecordingDataModule, ResidentDocuments, draw
 from gatesight import GateSightError
 from gatesight.features import age_features
 from tests.synthetic import CORPORA, write_recording
@@ -112,6 +112,13 @@ def test_resident_documents_give_the_batches_that_are_read(recording: Path) -> N
         for first, second in batches:
             for a, b in zip(first, second, strict=True):
                 assert torch.equal(a, b)
+
+
+def test_a_rank_without_a_share_gets_an_empty_batch(recording: Path) -> None:
+    data = RecordingDataModule(str(recording))
+    read, resident = data.train_set[0, ()], ResidentDocuments(data.train_set, torch.device("cpu"))[0, ()]
+    assert [x.shape for x in read] == [x.shape for x in resident]
+    assert len(read.signals) == 0
 
 
 def _epoch(data: RecordingDataModule, epoch: int) -> list[Batch]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from gatesight.recording.store import Recording
+from gatesight.tiny import MODEL
 
 ROOT = Path(__file__).parents[1]
 WORDS = [
@@ -92,6 +94,25 @@ def test_two_workers_give_the_same_bytes(text: Path, unbroken: Path, tmp_path: P
     result = record(text, tmp_path / "two", "workers=2")
     assert result.returncode == 0, result.stderr
     assert content(tmp_path / "two") == content(unbroken)
+
+
+def test_a_worker_may_have_nothing_to_do(text: Path, tmp_path: Path) -> None:
+    result = record(text, tmp_path / "one", "corpora.corpus=all", "documents=1", "workers=2")
+    assert result.returncode == 0, result.stderr
+    assert len(Recording(tmp_path / "one")) == 1
+
+
+def test_a_models_missing_parts_are_named(text: Path, tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(MODEL, model)
+    (model / "chat_template.jinja").unlink()
+    assert "has no chat template; record with chat=false" in refusal(
+        record(text, tmp_path / "x", f"model.path={model}", "chat=true")
+    )
+    (model / "model.safetensors").unlink()
+    assert "holds no weights" in refusal(record(text, tmp_path / "x", f"model.path={model}"))
+    (model / "config.json").write_text("{")
+    assert "config.json" in refusal(record(text, tmp_path / "x", f"model.path={model}"))
 
 
 def test_sigterm_ends_a_run_at_once(text: Path, tmp_path: Path) -> None:

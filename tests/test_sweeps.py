@@ -79,3 +79,12 @@ def test_unfinished_runs_stand_in_the_table(tmp_path: Path) -> None:
     assert table is not None
     assert table.header[:2] == ["run", "window"]
     assert table.rows == [[str(i), str(i), "unfinished", "", ""] for i in (0, 1, 2, 10)]
+
+
+def test_a_refused_run_does_not_end_the_sweep(tmp_path: Path, recording: Path) -> None:
+    result = cli("train.py", "-m", *QUICK, "window=0,1", f"model.recording={recording}", f"hydra.sweep.dir={tmp_path}")
+    assert result.returncode == 0, result.stderr
+    assert "window=0: the window must hold at least 1 GDN layer." in result.stderr
+    rows = [line.split(" | ")[1:3] for line in (tmp_path / "summary.md").read_text().splitlines()[2:]]
+    assert rows[0] == ["0", "unfinished"]
+    assert rows[1][0] == "1"

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from gatesight.layout import HybridLayout
-from gatesight.recording.provenance import weights_digest
+from gatesight.recording.provenance import model_digest
 from gatesight.recording.store import Recording
 from gatesight.tiny import MODEL, RECORDING
 from gatesight.tiny.corpora import NAMES
@@ -55,7 +55,7 @@ def test_the_recording_is_of_this_model_and_holds_every_corpus() -> None:
     assert set(Counter(recording.corpora)) == set(NAMES)
     assert min(Counter(recording.corpora).values()) >= 5
     assert recording.layout == HybridLayout.from_config(AutoConfig.from_pretrained(MODEL))
-    assert recording.manifest.provenance["revision"] == weights_digest(MODEL)
+    assert recording.manifest.provenance["revision"] == model_digest(MODEL)
     tokenizer = Tokenizer.from_file(str(MODEL / "tokenizer.json"))
     for index in (0, len(recording) - 1):
         document = recording[index]

@@ -125,13 +125,32 @@ def test_trained_estimators_are_measured_unchanged_on_another_recording(tmp_path
 
     longer = write_recording(tmp_path / "longer", corpora=(CORPORA[1], CORPORA[5]), documents=2, tokens=(300, 400))
     run(tmp_path / "other", f"model.recording={longer}", *measure)
-    assert json.loads((tmp_path / "other/metrics.json").read_text())["documents"] == {CORPORA[1]: 2, CORPORA[5]: 2}
+    results = json.loads((tmp_path / "other/metrics.json").read_text())
+    assert results["documents"] == {CORPORA[1]: 2, CORPORA[5]: 2}
+    assert results["training_seconds"] is None
 
     with pytest.raises(GateSightError, match="give ckpt_path"):
         run(tmp_path / "x", source, "fit=false")
     foreign = write_recording(tmp_path / "foreign", TINY)
     with pytest.raises(GateSightError, match="measure them on a recording of their own model"):
         run(tmp_path / "x", f"model.recording={foreign}", *measure)
+
+
+@pytest.mark.parametrize(
+    ("override", "name"),
+    [("window=1", "window"), ("seed=5", "seed"), ("fold=prose", "folds"), ("data.label=top", "label")],
+)
+def test_a_run_resumes_with_its_own_settings_only(tmp_path: Path, source: str, override: str, name: str) -> None:
+    run(tmp_path / "run", source)
+    with pytest.raises(GateSightError, match=f"another {name}"):
+        run(tmp_path / "x", source, f"ckpt_path={tmp_path}/run/checkpoints/last.ckpt", override)
+
+
+def test_a_run_that_is_extended_goes_on_along_the_longer_schedule(tmp_path: Path, source: str) -> None:
+    run(tmp_path / "run", source, "trainer.max_epochs=1")
+    run(tmp_path / "on", source, "trainer.max_epochs=2", f"ckpt_path={tmp_path}/run/checkpoints/last.ckpt")
+    state = torch.load(tmp_path / "on/checkpoints/last.ckpt", weights_only=True)
+    assert state["lr_schedulers"][0]["_last_lr"] == pytest.approx([0.0], abs=1e-12)
 
 
 def test_planted_structure_is_found_and_age_alone_is_not_enough(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def describe_model(model: Any) -> tuple[HybridLayout, dict[str, Any]]:
     folder = Path(model.path)
     identity = {
         "model": model.name if folder.is_dir() else model.path,
-        "revision": weights_digest(folder) if folder.is_dir() else config._commit_hash,
+        "revision": model_digest(folder) if folder.is_dir() else config._commit_hash,
         "dtype": model.dtype,
     }
     return HybridLayout.from_config(config), identity
@@ -71,10 +71,21 @@ def make_manifest(
     return Manifest(layout, dimensions(layout, rollouts["continuations"], rollouts["tokens"]), provenance, packed)
 
 
-def weights_digest(folder: Path) -> str:
-    """16 hex digits of all weights of a local model."""
+def model_digest(folder: Path) -> str:
+    """16 hex digits of all files of a local model that fix what it computes: weights, config, sampling defaults, tokenizer.
+
+    Raises:
+        GateSightError: there are no weights.
+    """
+    weights = sorted(path for kind in ("*.safetensors", "*.bin") for path in folder.glob(kind))
+    if not weights:
+        raise GateSightError(
+            f"'{folder}' holds no weights (.safetensors or .bin): copy them there, or give another model.path."
+        )
+    settings = sorted(path for kind in ("*.json", "*.jinja", "*.model", "*.txt") for path in folder.glob(kind))
     total = hashlib.sha256()
-    for path in sorted(folder.glob("*.safetensors")):
+    for path in (*weights, *settings):
+        total.update(f"{path.name}\0".encode())
         with path.open("rb") as file:
             while chunk := file.read(1 << 24):
                 total.update(chunk)

@@ -102,7 +102,13 @@ class DocumentRecorder:
         before = ""
         if self.chat:
             turn = [{"role": "user", "content": document.text}]
-            before = str(self.tokenizer.apply_chat_template(turn, tokenize=False)).partition(document.text.strip())[0]
+            before, text, _ = str(self.tokenizer.apply_chat_template(turn, tokenize=False)).partition(
+                document.text.strip()
+            )
+            if not text and document.text.strip():
+                raise GateSightError(
+                    f"document '{document.doc_id}': the chat template alters its text, so that its prefix cannot be told; record with chat=false."
+                )
         prefix = self.tokenizer(before, add_special_tokens=False)["input_ids"] if before else []
         body = (
             self.tokenizer(document.text, add_special_tokens=not before)["input_ids"] if document.text.strip() else []
@@ -185,6 +191,10 @@ class DocumentRecorder:
 def _output_slices(o_proj: torch.nn.Module, layout: HybridLayout) -> torch.Tensor:
     """``[Q, D, hidden]`` float32: the slices of the output projection, transposed."""
     weight: Any = o_proj.weight
+    if weight.dtype not in (torch.float32, torch.bfloat16, torch.float16):
+        raise GateSightError(
+            f"the output projection is stored as {weight.dtype}, whose scales are not read yet: load the model in bfloat16."
+        )
     return weight.detach().float().T.unflatten(0, (layout.query_heads, layout.head_dim))
 
 

@@ -197,6 +197,10 @@ def shard_name(shard: int, shards: int) -> str:
     return f"shard-{shard:05d}-of-{shards:05d}.parquet"
 
 
+OPEN_FILES = 128
+"""Shards held open at a time."""
+
+
 class Recording(Sequence[RecordedDocument]):
     """A finished recording, opened for reading; documents are read one by one, when asked for.
 
@@ -318,6 +322,8 @@ class Recording(Sequence[RecordedDocument]):
 
     def _open(self, shard: str) -> pq.ParquetFile:
         if shard not in self._files:
+            if len(self._files) == OPEN_FILES:
+                self._files.pop(next(iter(self._files))).close()
             path = f"{self._root}/{shard}"
             local = isinstance(self._fs, LocalFileSystem)
             source: str | io.IOBase = path if local else self._fs.open(path)
@@ -326,6 +332,8 @@ class Recording(Sequence[RecordedDocument]):
 
     def _corrupt(self, shard: str, error: Exception) -> GateSightError:
         reason = str(error).splitlines()[0]
+        if isinstance(error, OSError) and error.errno:  # the system's own: permissions, too many open files, network
+            return GateSightError(f"'{self.location}/{shard}' cannot be read ({reason}).")
         return GateSightError(
             f"'{self.location}/{shard}' is corrupt ({reason}): delete it and run the record command again; it makes just that shard."
         )
