@@ -76,6 +76,8 @@ def _known(error: BaseException | None) -> GateSightError | None:
             return GateSightError(f"{error.full_key} is missing: give {error.full_key}=… on the command line.")
         if isinstance(error, ModuleNotFoundError):  # an extra, such as a logger's
             return GateSightError(str(error).splitlines()[0])
+        if type(error).__module__.startswith("wandb"):
+            return GateSightError(f"W&B: {str(error).splitlines()[0]} (WANDB_MODE=offline needs no account.)")
         error = error.__cause__
     return None if error is None else GateSightError(str(error).rsplit(SENTENCE, 1)[-1].strip().splitlines()[0])
 

@@ -15,6 +15,7 @@ import torch
 from hydra import compose, initialize_config_dir
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import open_dict
+from wandb.errors import UsageError
 
 from gatesight import GateSightError
 from gatesight.cli import entry_point
@@ -213,6 +214,16 @@ def test_a_recording_of_another_model_is_refused(tmp_path: Path, source: str) ->
     with pytest.raises(Exception, match="is of another model") as raised:
         run(tmp_path, source, f"model.path={tmp_path}")
     assert isinstance(raised.value.__cause__, GateSightError)
+
+
+def test_wandb_without_an_account_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    @entry_point
+    def main() -> None:
+        raise UsageError("No API key configured.\nUse `wandb login` to log in.")
+
+    with pytest.raises(SystemExit):
+        main()
+    assert capsys.readouterr().err == "error: W&B: No API key configured. (WANDB_MODE=offline needs no account.)\n"
 
 
 def test_an_error_in_a_reading_process_is_one_sentence_too(
