@@ -116,27 +116,19 @@ def _finish(figure: Figure, axes: Axes) -> Figure:
 
 
 def _dots(method: str) -> dict[str, Any]:
-    ours = method == OURS
-    return {
-        "label": PREDICTORS[method].title,
-        "color": PREDICTORS[method].colour,
-        "marker": PREDICTORS[method].marker,
-        "s": 52 if ours else 30,
-        "zorder": 4 if ours else 3,
-        "edgecolors": "white",
-        "linewidths": 0.6,
-    }
+    return {**_style(method), "s": 52 if method == OURS else 30, "edgecolors": "white", "linewidths": 0.6}
 
 
 def _line(method: str) -> dict[str, Any]:
-    ours = method == OURS
+    size = {"ms": 6, "lw": 2.4} if method == OURS else {"ms": 4.5, "lw": 1.3}
+    return {**_style(method), **size, "mec": "white", "mew": 0.6}
+
+
+def _style(method: str) -> dict[str, Any]:
+    shown = PREDICTORS[method]
     return {
-        "label": PREDICTORS[method].title,
-        "color": PREDICTORS[method].colour,
-        "marker": PREDICTORS[method].marker,
-        "ms": 6 if ours else 4.5,
-        "lw": 2.4 if ours else 1.3,
-        "zorder": 4 if ours else 3,
-        "mec": "white",
-        "mew": 0.6,
+        "label": shown.title,
+        "color": shown.colour,
+        "marker": shown.marker,
+        "zorder": 4 if method == OURS else 3,
     }

@@ -166,6 +166,8 @@ class RecordingDataModule(LightningDataModule):
 class DrawnDocuments(Dataset[Batch]):
     """Batches by key ``(epoch, documents)``: the entries that the epoch draws from these documents."""
 
+    device = torch.device("cpu")
+
     def __init__(
         self, recording: Recording, corpus: list[int], members: list[int], seed: int, positions: int, label: str
     ) -> None:
@@ -175,79 +177,52 @@ class DrawnDocuments(Dataset[Batch]):
     def __len__(self) -> int:
         return len(self.members)
 
-    def rows(self, epoch: int, index: int) -> np.ndarray:
-        """The positions of document ``index`` that an epoch draws."""
-        n, prefix = self.recording.lengths[index], self.recording.prefixes[index]
-        return draw(self.seed, epoch, self.recording.doc_ids[index], prefix, n, self.positions)
-
-    def labels(self, index: int, utility: np.ndarray) -> torch.Tensor:
-        """``[L, H, n - prefix]`` labels of document ``index``, of its raw utility ``[n, L, H]``."""
-        return LABELS[self.label](_by_head(utility[self.recording.prefixes[index] :]))
+    def entries(self, index: int, rows: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+        """Signals ``[rows, G, V, 3]`` and labels ``[L, H, rows]`` of some positions of document ``index``, float32."""
+        columns, prefix = self.recording.read(index, ["signals", "utility"]), self.recording.prefixes[index]
+        label = LABELS[self.label](_by_head(columns["utility"][prefix:]))
+        return torch.from_numpy(columns["signals"][rows].astype(np.float32)), label[..., rows - prefix]
 
     def __getitem__(self, key: tuple[int, tuple[int, ...]]) -> Batch:
         epoch, documents = key
-        layout = self.recording.layout
-        signals = [torch.empty(0, len(layout.gdn_layers), layout.value_heads, 3)]
+        layout, recording = self.recording.layout, self.recording
+        signals = [torch.empty(0, len(layout.gdn_layers), layout.value_heads, 3, device=self.device)]
         age = [torch.empty(0, 3)]
-        label = [torch.empty(len(layout.attention_layers), layout.kv_heads, 0)]
+        label = [torch.empty(len(layout.attention_layers), layout.kv_heads, 0, device=self.device)]
         corpus = [torch.empty(0, dtype=torch.int64)]
         for index in (self.members[d] for d in documents):
-            rows = self.rows(epoch, index)
-            columns = self.recording.read(index, ["signals", "utility"])
-            signals.append(torch.from_numpy(columns["signals"][rows].astype(np.float32)))
-            age.append(age_features(torch.from_numpy(rows), self.recording.lengths[index]))
-            label.append(self.labels(index, columns["utility"])[..., rows - self.recording.prefixes[index]])
+            n, prefix = recording.lengths[index], recording.prefixes[index]
+            rows = draw(self.seed, epoch, recording.doc_ids[index], prefix, n, self.positions)
+            for values, new in zip((signals, label), self.entries(index, rows), strict=True):
+                values.append(new)
+            age.append(age_features(torch.from_numpy(rows), n))
             corpus.append(torch.full((len(rows),), self.corpus[index]))
         return Batch(torch.cat(signals), torch.cat(age), torch.cat(label, dim=-1), torch.cat(corpus))
 
 
-class ResidentDocuments(Dataset[Batch]):
-    """The same batches as :class:`DrawnDocuments`, from tensors that hold all documents; read once, with a progress bar."""
+class ResidentDocuments(DrawnDocuments):
+    """The same batches from tensors that hold all documents; they are read once, with a progress bar."""
 
     def __init__(self, drawn: DrawnDocuments, device: torch.device, workers: int = 0) -> None:
-        self.drawn, recording = drawn, drawn.recording
-        layout, lengths = recording.layout, [recording.lengths[i] for i in drawn.members]
-        self.starts = dict(zip(drawn.members, np.cumsum([0, *lengths]).tolist(), strict=False))
+        recording, members = drawn.recording, drawn.members
+        super().__init__(recording, drawn.corpus, members, drawn.seed, drawn.positions, drawn.label)
+        self.device, layout = device, recording.layout
+        ends = np.cumsum([recording.lengths[index] for index in members]).tolist()
+        self.starts = {index: end - recording.lengths[index] for index, end in zip(members, ends, strict=True)}
         shape = (len(layout.gdn_layers), layout.value_heads, 3)
-        self.signals = torch.empty(sum(lengths), *shape, dtype=torch.float16, device=device)
-        self.label = torch.empty(len(layout.attention_layers), layout.kv_heads, sum(lengths), device=device)
-        whole = DataLoader(_Labelled(drawn), batch_size=None, num_workers=workers)
-        for index, (signals, label) in zip(
-            drawn.members, track(whole, "Loading", len(drawn), transient=True), strict=True
+        self.signals = torch.empty(ends[-1], *shape, dtype=torch.float16, device=device)
+        self.labels = torch.empty(len(layout.attention_layers), layout.kv_heads, ends[-1], device=device)
+        whole = DataLoader(WholeDocuments(recording, drawn.corpus, members), batch_size=None, num_workers=workers)
+        for start, end, document in zip(
+            self.starts.values(), ends, track(whole, "Loading", len(members), transient=True), strict=True
         ):
-            stop = self.starts[index] + recording.lengths[index]
-            self.signals[self.starts[index] : stop] = signals.to(device)
-            self.label[..., self.starts[index] + recording.prefixes[index] : stop] = label.to(device)
+            signals, utility, prefix, _ = document.to(device)
+            self.signals[start:end] = signals
+            self.labels[..., start + prefix : end] = LABELS[self.label](utility[..., prefix:])
 
-    def __len__(self) -> int:
-        return len(self.drawn)
-
-    def __getitem__(self, key: tuple[int, tuple[int, ...]]) -> Batch:
-        epoch, documents = key
-        members = [self.drawn.members[d] for d in documents]
-        if not members:  # a rank's share of a small last batch
-            return self.drawn[key]
-        rows = [torch.from_numpy(self.drawn.rows(epoch, index)) for index in members]
-        lengths = self.drawn.recording.lengths
-        age = [age_features(r, lengths[i]) for r, i in zip(rows, members, strict=True)]
-        corpus = [torch.full((len(r),), self.drawn.corpus[i]) for r, i in zip(rows, members, strict=True)]
-        places = torch.cat([r + self.starts[i] for r, i in zip(rows, members, strict=True)]).to(self.signals.device)
-        return Batch(self.signals[places].float(), torch.cat(age), self.label[..., places], torch.cat(corpus))
-
-
-class _Labelled(Dataset[tuple[torch.Tensor, torch.Tensor]]):
-    """Whole documents for :class:`ResidentDocuments`: float16 signals ``[n, G, V, 3]``, labels ``[L, H, n - prefix]``."""
-
-    def __init__(self, drawn: DrawnDocuments) -> None:
-        self.drawn = drawn
-
-    def __len__(self) -> int:
-        return len(self.drawn)
-
-    def __getitem__(self, key: int) -> tuple[torch.Tensor, torch.Tensor]:
-        index = self.drawn.members[key]
-        columns = self.drawn.recording.read(index, ["signals", "utility"])
-        return torch.from_numpy(columns["signals"].copy()), self.drawn.labels(index, columns["utility"])
+    def entries(self, index: int, rows: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+        places = torch.from_numpy(rows + self.starts[index]).to(self.device)
+        return self.signals[places].float(), self.labels[..., places]
 
 
 def _by_head(utility: np.ndarray) -> torch.Tensor:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import torch
 
-from gatesight.metrics import FRACTIONS, top_count
+from gatesight.metrics import FRACTIONS, ranks, top_count
 
 
 def max_normalised(utility: torch.Tensor) -> torch.Tensor:
@@ -20,9 +20,7 @@ def max_normalised(utility: torch.Tensor) -> torch.Tensor:
 
 def top_shares(utility: torch.Tensor) -> torch.Tensor:
     """In how many of the true top 1, 5, 10, 20 and 50% an entry is, over 5 (ours): every budget counts alike."""
-    n = utility.shape[-1]
-    order = utility.sort(dim=-1, descending=True, stable=True).indices
-    rank = torch.empty_like(order).scatter_(-1, order, torch.arange(n, device=order.device).expand_as(order))
+    n, rank = utility.shape[-1], ranks(utility)
     return torch.stack([rank < top_count(n, fraction) for fraction in FRACTIONS]).float().mean(0)
 
 

@@ -14,6 +14,7 @@ import torch
 from torchmetrics import Metric
 
 from gatesight.errors import GateSightError
+from gatesight.selection import best_first
 
 FRACTIONS = (0.01, 0.05, 0.1, 0.2, 0.5)
 
@@ -21,6 +22,14 @@ FRACTIONS = (0.01, 0.05, 0.1, 0.2, 0.5)
 def top_count(n: int, fraction: float) -> int:
     """k = max(4, ⌊fraction·n⌋), at most n; the fraction is read as the decimal that it is written as."""
     return min(n, max(4, math.floor(Fraction(str(fraction)) * n)))
+
+
+def ranks(values: torch.Tensor) -> torch.Tensor:
+    """Rank of each of ``[..., n]``, 0 for the largest; of equal ones the earlier position ranks first."""
+    order = best_first(values)
+    return torch.empty_like(order).scatter_(
+        -1, order, torch.arange(values.shape[-1], device=values.device).expand_as(order)
+    )
 
 
 def overlap_at_k(scores: torch.Tensor, utility: torch.Tensor, fractions: Sequence[float] = FRACTIONS) -> torch.Tensor:
@@ -42,11 +51,7 @@ def overlap_at_k(scores: torch.Tensor, utility: torch.Tensor, fractions: Sequenc
         tensor([0.7500], dtype=torch.float64)
     """
     n = _check(scores, utility)
-    predicted = _order(scores)
-    rank = torch.empty_like(predicted).scatter_(
-        -1, _order(utility), torch.arange(n, device=scores.device).expand_as(predicted)
-    )
-    rank = rank.gather(-1, predicted)  # true rank of the predicted first, second, …
+    rank = ranks(utility).gather(-1, best_first(scores))  # true rank of the predicted first, second, …
     counts = [top_count(n, fraction) for fraction in fractions]
     return torch.stack([(rank[..., :k] < k).sum(-1, dtype=torch.float64) / k for k in counts], dim=-1)
 
@@ -62,7 +67,7 @@ def coverage_at_k(scores: torch.Tensor, utility: torch.Tensor, fractions: Sequen
     """
     n = _check(scores, utility)
     utility = utility.double()
-    predicted = utility.gather(-1, _order(scores)).cumsum(-1)
+    predicted = utility.gather(-1, best_first(scores)).cumsum(-1)
     best = utility.sort(dim=-1, descending=True).values.cumsum(-1)
     last = torch.tensor([top_count(n, fraction) - 1 for fraction in fractions], device=scores.device)
     predicted, best = predicted[..., last], best[..., last]
@@ -97,10 +102,6 @@ def _check(scores: torch.Tensor, utility: torch.Tensor) -> int:
             f"{'scores' if torch.isnan(scores).any() else 'utility'} of shape {tuple(scores.shape)} hold NaN: they cannot be ranked."
         )
     return scores.shape[-1]
-
-
-def _order(values: torch.Tensor) -> torch.Tensor:
-    return values.sort(dim=-1, descending=True, stable=True).indices
 
 
 def _centred_ranks(values: torch.Tensor) -> torch.Tensor:

@@ -7,6 +7,11 @@ import torch
 from gatesight.errors import GateSightError
 
 
+def best_first(values: torch.Tensor) -> torch.Tensor:
+    """Indices of ``[..., n]`` from the largest value to the smallest; of equal ones the earlier position comes first."""
+    return values.sort(dim=-1, descending=True, stable=True).indices
+
+
 def select(scores: torch.Tensor, kept: torch.Tensor, protected: int) -> list[torch.Tensor]:
     """The keep set of every layer and head: the protected prefix and the ``kept[l]`` best-scored entries behind it.
 
@@ -31,7 +36,7 @@ def select(scores: torch.Tensor, kept: torch.Tensor, protected: int) -> list[tor
         raise GateSightError(
             f"budgets {kept.tolist()} with {protected} protected entries do not fit {layers} layers of {n} entries."
         )
-    order = scores[:, :, protected:].sort(dim=-1, descending=True, stable=True).indices + protected
+    order = best_first(scores[:, :, protected:]) + protected
     prefix = torch.arange(protected, device=scores.device).expand(heads, -1)
     best = [order[layer, :, :count].sort(dim=-1).values for layer, count in enumerate(kept.tolist())]
     return [torch.cat([prefix, positions], dim=-1) for positions in best]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import torch
 
 from gatesight.methods.window_mean import QUANTITIES
-from gatesight.metrics import top_count
+from gatesight.metrics import ranks, top_count
 
 FRACTION = 0.1
 
@@ -40,13 +40,7 @@ def find_best_cells(documents: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> t
     overlap = torch.zeros(())
     for signals, utility in documents:
         k = top_count(len(signals), FRACTION)
-        predicted = _top(QUANTITIES["write"](signals.float()).flatten(1).T, k)  # [G·V, n]
-        true = _top(utility, k)  # [L, H, n]
+        predicted = (ranks(QUANTITIES["write"](signals.float()).flatten(1).T) < k).float()  # [G·V, n]
+        true = (ranks(utility) < k).float()  # [L, H, n]
         overlap = overlap.to(signals.device) + torch.einsum("cn,lhn->clh", predicted, true).double() / k
     return overlap.argmax(0)
-
-
-def _top(values: torch.Tensor, k: int) -> torch.Tensor:
-    """1 at the k largest of ``[..., n]``, the earlier of equal ones first, 0 elsewhere; float32."""
-    best = values.sort(dim=-1, descending=True, stable=True).indices[..., :k]
-    return torch.zeros_like(values, dtype=torch.float32).scatter_(-1, best, 1.0)

@@ -7,7 +7,7 @@ they are part of the shape: heads whose memory is kept long by force, and attent
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -80,9 +80,6 @@ class Architecture:
             pad_token_id=PAD,
             rope_parameters={"rope_type": "default", "rope_theta": 100_000.0, "partial_rotary_factor": 0.25},
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def build(architecture: Architecture, seed: int) -> Qwen3_5ForCausalLM:

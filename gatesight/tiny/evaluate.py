@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections import defaultdict
 from typing import Any
 
 import torch
@@ -12,6 +11,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5ForCausalLM
 
+from gatesight.metrics import spearman
+from gatesight.recording.taps import tapped_prefill
 from gatesight.tiny.fast import FastModel
 from gatesight.tiny.hiding import visibility
 from gatesight.tiny.tasks import EVALUATION, Document, Scribe
@@ -101,36 +102,22 @@ def text_loss(
 @torch.no_grad()
 def half_lives(model: Qwen3_5ForCausalLM, library: Library, passages: int, length: int = 1024) -> Tensor:
     """Measured half-lives ``ln ½ / mean log-decay`` in tokens, ``[passages, G, V]``, over passages of all sources in turn."""
-    decays: dict[int, list[Tensor]] = defaultdict(list)
-    hooks = []
-    for i, layer in enumerate(model.model.layers):
-        if hasattr(layer, "linear_attn"):
-            gdn = layer.linear_attn
-
-            def keep(module: Any, inputs: Any, a: Tensor, i: int = i, gdn: Any = gdn) -> None:
-                decays[i].append((-gdn.A_log.float().exp() * F.softplus(a.float() + gdn.dt_bias.float())).mean((0, 1)))
-
-            hooks.append(gdn.in_proj_a.register_forward_hook(keep))
-    try:
-        rng = random.Random(0)
-        for i in range(passages):
-            source = library.sources[i % len(library.sources)]
-            ids = torch.tensor([library.passage(rng, length, "held", source)], device=model.device)
+    rng, means = random.Random(0), []
+    for i in range(passages):
+        source = library.sources[i % len(library.sources)]
+        ids = torch.tensor([library.passage(rng, length, "held", source)], device=model.device)
+        with tapped_prefill(model) as taps:
             model.model(input_ids=ids, use_cache=False)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    mean = torch.stack([torch.stack(decays[i]) for i in sorted(decays)], 1).cpu()
-    return math.log(0.5) / mean.clamp(max=-1e-9)
+        means.append(taps.signals()[..., 1].mean(0))
+    return math.log(0.5) / torch.stack(means).clamp(max=-1e-9)
 
 
 def half_life_summary(values: Tensor) -> dict[str, Any]:
     """Distribution of the heads' median half-lives ``[passages, G, V]``, and how well passages agree on their order."""
     median = values.median(0).values
     flat = median.flatten().sort().values
-    ranks = values.flatten(1).argsort(1).argsort(1).double()
-    first, second = torch.triu_indices(len(ranks), len(ranks), 1)
-    agreement = torch.corrcoef(ranks)[first, second]
+    first, second = torch.triu_indices(len(values), len(values), 1)
+    agreement = spearman(values[first].flatten(1), values[second].flatten(1))
     return {
         "heads": flat.numel(),
         "quantiles 0, 10, 25, 50, 75, 90, 100%": [
